@@ -1,0 +1,1 @@
+"""Pure decisions of `devices`: what is seen in, actions out."""

@@ -1,0 +1,1 @@
+"""Pure decisions of `pools`: what is seen in, actions out."""

@@ -1,0 +1,1 @@
+"""Pure decisions of `prescale`: what is seen in, actions out."""

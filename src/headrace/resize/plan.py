@@ -1,0 +1,1 @@
+"""Pure decisions of `resize`: what is seen in, actions out."""

@@ -1,0 +1,1 @@
+"""Pure decisions of `scheduling`: what is seen in, actions out."""

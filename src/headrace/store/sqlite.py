@@ -1,0 +1,1 @@
+"""The embedded home: one SQLite file, one writer, the ledger guard inside each commit."""

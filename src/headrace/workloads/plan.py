@@ -1,0 +1,1 @@
+"""Pure decisions of `workloads`: what is seen in, actions out."""

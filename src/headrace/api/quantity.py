@@ -91,7 +91,9 @@ def _unit(unit: str, exponent_digits: str) -> tuple[int, int, Format]:
             raise InvalidQuantity("unable to parse quantity's suffix")
         power = int(exponent_digits) if len(exponent_digits) < 8 else QUANTITY_EXPONENT + 1
         if abs(power) > QUANTITY_EXPONENT:
-            raise InvalidQuantity(f"exponent {exponent_digits}: must be from -{QUANTITY_EXPONENT} to {QUANTITY_EXPONENT}")
+            raise InvalidQuantity(
+                f"exponent {exponent_digits}: must be from -{QUANTITY_EXPONENT} to {QUANTITY_EXPONENT}"
+            )
         return power, 0, "DecimalExponent"
     if exponent_digits:
         raise InvalidQuantity("unable to parse quantity's suffix")

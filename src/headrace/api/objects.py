@@ -1,0 +1,38 @@
+"""An object as code holds it: the decoded JSON, every unknown field kept. Code reads fields through small views."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Object = dict[str, Any]
+"""A whole API object. Treat what a cache or a store hands out as immutable; what you change, you copy or patch."""
+
+Fields = Mapping[str, Any]
+"""The part of an object that a patch carries."""
+
+
+def metadata(obj: Fields) -> Fields:
+    found: Fields = obj.get("metadata") or {}
+    return found
+
+
+def name_of(obj: Fields) -> str:
+    return str(metadata(obj).get("name", ""))
+
+
+def namespace_of(obj: Fields) -> str:
+    return str(metadata(obj).get("namespace", ""))
+
+
+def uid_of(obj: Fields) -> str:
+    return str(metadata(obj).get("uid", ""))
+
+
+def version_of(obj: Fields) -> str:
+    """The resourceVersion: opaque text to everyone but its home."""
+    return str(metadata(obj).get("resourceVersion", ""))
+
+
+def key_of(obj: Fields) -> str:
+    """`namespace/name`, or `name` for cluster-scoped objects."""
+    namespace = namespace_of(obj)
+    return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)

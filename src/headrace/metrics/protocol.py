@@ -1,0 +1,34 @@
+"""Measured usage, by workload and in time: what the jobs read instead of asking nodes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One sample of a container. Counters are cumulative; `at` is wall seconds.
+
+    `cpu_seconds` used; `throttled_periods` of `periods`; `working_set_bytes` = memory in use - inactive file;
+    `pressure_cpu`, `pressure_memory` = PSI some avg10 in %, None where the kernel has none.
+    """
+
+    at: float
+    cpu_seconds: float
+    periods: int
+    throttled_periods: int
+    memory_bytes: int
+    working_set_bytes: int
+    pressure_cpu: float | None
+    pressure_memory: float | None
+    oom_kills: int
+
+
+class Metrics(Protocol):
+    def record(self, workload: str, usage: Usage) -> None:
+        """`workload` is namespace/pod/container."""
+        ...
+
+    def samples(self, workload: str, since: float) -> Sequence[Usage]: ...
+
+    def latest(self, workload: str) -> Usage | None: ...

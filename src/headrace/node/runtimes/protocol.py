@@ -1,0 +1,119 @@
+"""What the agent asks of a runtime: start, stop, limit, read back. Actual values are always read, never echoed."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Enforcement = Literal["enforced", "approximate", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None is unlimited. `cpu_shares_milli` is the request, which becomes cpu.shares or cpu.weight."""
+
+    cpu_milli: int | None = None
+    memory_bytes: int | None = None
+    cpu_shares_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What this runtime can do here, told on the Node: how each limit is enforced, and why not better."""
+
+    cpu: Enforcement
+    memory: Enforcement
+    detail: str
+    cgroup_version: Literal["v1", "hybrid", "v2", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """`id` is unique for ever: Pod uid, container name and attempt. The process is started exactly once for an id."""
+
+    id: str
+    pod_uid: str
+    pod: str  # namespace/name, for logs and messages
+    container: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    working_dir: str
+    log_path: str
+    limits: Limits
+    mounts: Sequence[Mount] = ()
+    uid: int | None = None
+    gid: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """`pid` and `start_ticks` together are the process's identity. Times are wall seconds."""
+
+    id: str
+    pod_uid: str
+    container: str
+    state: Literal["running", "exited"]
+    pid: int
+    start_ticks: int
+    started_at: float
+    finished_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    oom_killed: bool = False
+
+
+class ApplyFailed(Exception):
+    """The limits could not be set; the previous ones are in force again unless `restored` is false."""
+
+    def __init__(self, message: str, *, restored: bool = True) -> None:
+        super().__init__(message)
+        self.restored = restored
+
+
+class MemoryInUse(ApplyFailed):
+    """The new memory limit lies below what is in use; nothing was changed."""
+
+    def __init__(self, message: str, usage_bytes: int, limit_bytes: int) -> None:
+        super().__init__(message)
+        self.usage_bytes, self.limit_bytes = usage_bytes, limit_bytes
+
+
+class Runtime(Protocol):
+    def capabilities(self) -> Capabilities: ...
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """Idempotent by id: a second call answers the state of the first."""
+        ...
+
+    async def signal(self, id: str, number: int) -> None:
+        """Sent to the container's main process; a container that has exited is no error."""
+        ...
+
+    async def kill(self, id: str) -> None:
+        """SIGKILL to every process of the container."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Forget an exited container: cgroup, records. Its log stays."""
+        ...
+
+    async def list(self) -> list[ContainerState]: ...
+
+    async def apply(self, id: str, limits: Limits) -> Limits:
+        """Converge to these limits in a safe order, read back, answer what is so. Raises ApplyFailed, MemoryInUse."""
+        ...
+
+    async def read(self, id: str) -> Limits:
+        """What enforces this container now, read from the cgroup found by /proc/PID/cgroup."""
+        ...
+
+    def changes(self) -> AsyncIterator[str]:
+        """Ids of containers whose state changed (started, exited, OOM)."""
+        ...

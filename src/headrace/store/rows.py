@@ -1,0 +1,112 @@
+"""What lies below objects: rows of bytes under one revision counter, committed by one writer, watched after the commit.
+
+`headrace.store.sqlite` implements it. A body is kept in two halves, because the revision that belongs between them is
+given out inside the transaction.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headrace.api.objects import Object
+
+
+class Key(NamedTuple):
+    """`resource` as `Kind.resource` gives it: `pods`, `deployments.apps`."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """JSON with a gap where metadata.resourceVersion's digits go."""
+
+    head: bytes
+    tail: bytes
+
+    def at(self, revision: int) -> bytes:
+        return b"%s%d%s" % (self.head, revision, self.tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One object's change. `expected` is the revision the row must be at, 0 if it must not exist. `body=None` deletes.
+
+    `object` is the decoded object after the write (before it, for a delete): the ledger's guard reads it, nobody else.
+    `confirmed`: a delete by the agent that ran it (or of what never ran): its charge ends with the row. A delete that
+    is not confirmed leaves the charge until the node reports at a later revision.
+    """
+
+    key: Key
+    expected: int
+    body: Body | None
+    object: Object
+    confirmed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    key: Key
+    revision: int
+    created: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: list[Row]
+    revision: int
+    more: bool
+    remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A committed write. `body` is None for a delete; `before` is None for a create. `revision` is the new one.
+
+    `gone` is what a watcher is told of a delete: the last body, at the deletion's revision.
+    """
+
+    key: Key
+    revision: int
+    body: bytes | None
+    before: bytes | None
+
+
+class Rows(Protocol):
+    """One file of rows. Raises Conflict, Refused, Gone, Unavailable of `headrace.store.protocol`."""
+
+    @property
+    def revision(self) -> int:
+        """The last committed revision."""
+        ...
+
+    def get(self, key: Key) -> Row | None: ...
+
+    def page(
+        self, resource: str, namespace: str = "", *, after: Key | None = None, limit: int = 0, at: int = 0
+    ) -> Page:
+        """Rows in key order, as they were at revision `at` (0: now). Raises Gone if `at` is compacted."""
+        ...
+
+    async def commit(self, write: Write) -> int:
+        """The revision of the write, once it is durable. Writes of many callers share one sync."""
+        ...
+
+    def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
+        """Changes after `since`, in order; an int is a bookmark: nothing up to that revision is still to come.
+
+        Raises Gone if `since` is compacted, and when the reader is too slow.
+        """
+        ...
+
+    async def check(self, write: Write) -> None:
+        """What `commit` would refuse, without writing: dry runs pass the same door."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Writes = Sequence[Write]

@@ -28,7 +28,7 @@ class LocalStore:
     """Implements `headrace.store.protocol.Store`; the methods below it are what HTTP needs beyond that."""
 
     def __init__(self, rows: Rows, *, wall: Callable[[], float], new_uid: Callable[[], str], caller: Caller) -> None:
-        """`wall`: seconds since the epoch. `new_uid`: a fresh UUID. Both passed in so that histories can be simulated."""
+        """`wall`: seconds since the epoch. `new_uid`: a fresh UUID. Passed in so that histories can be simulated."""
         raise NotImplementedError
 
     def acting_as(self, caller: Caller) -> "LocalStore":

@@ -1,6 +1,6 @@
 """What a plan may ask for. Actions are data; `headrace.runtime.perform` is the only code that carries them out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.api.kinds import Kind
@@ -22,7 +22,7 @@ class Delete:
     kind: Kind
     namespace: str
     name: str
-    deletion: Deletion = Deletion()
+    deletion: Deletion = field(default_factory=Deletion)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,12 @@ def generated_name(pod: Fields, entry: str) -> str:
 
 
 def claim_of_entry(pod: Fields, entry: Fields) -> str | None:
-    """The name of the claim behind `spec.resourceClaims[]`: as written, or as recorded in the status; None if not yet."""
+    """The claim behind an entry of `spec.resourceClaims`: as written, or as the status records it; None if not yet."""
     if entry.get("resourceClaimName"):
         return str(entry["resourceClaimName"])
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-        if status["name"] == entry["name"]:
-            return status.get("resourceClaimName")
+        if status["name"] == entry["name"] and status.get("resourceClaimName"):
+            return str(status["resourceClaimName"])
     return None
 
 
@@ -108,7 +108,7 @@ def plan_pod(seen: PodSeen, now: float) -> tuple[Action, ...]:
 
 
 def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:
-    """Drop consumers that are done, then the allocation, then the finalizer, then a generated claim: one step a look."""
+    """Drop consumers that are done, then the allocation, the finalizer, a generated claim: one step a look."""
     del now
     claim, namespace, name = seen.claim, namespace_of(seen.claim), name_of(seen.claim)
     status: Fields = claim.get("status") or {}
@@ -117,12 +117,12 @@ def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:
     fields: dict[str, Any] = {}
     if len(kept) != len(reserved):
         fields["reservedFor"] = kept or None
-    if not kept and status.get("allocation") and (reserved or _is_unused(seen)):
+    if not kept and status.get("allocation"):  # allocation and reservation are one write: one without the other is over
         fields |= {"allocation": None, "devices": None}
     if fields:
         return (Patch(RESOURCE_CLAIM, namespace, name, {"status": fields}, version_of(claim), "status"),)
     finalizers: Sequence[str] = metadata(claim).get("finalizers") or ()
-    if not status.get("allocation") and FINALIZER in finalizers:
+    if metadata(claim).get("deletionTimestamp") and not status.get("allocation") and FINALIZER in finalizers:
         left = [each for each in finalizers if each != FINALIZER] or None
         return (Patch(RESOURCE_CLAIM, namespace, name, {"metadata": {"finalizers": left}}, version_of(claim)),)
     if not kept and _owner_is_done(seen) and not metadata(claim).get("deletionTimestamp"):
@@ -135,14 +135,6 @@ def _is_released(consumer: Fields, pods: Mapping[str, Object]) -> bool:
     if consumer.get("apiGroup") or consumer.get("resource") != "pods":
         return False
     return is_done(pods.get(str(consumer.get("uid"))))
-
-
-def _is_unused(seen: ClaimSeen) -> bool:
-    """An allocation without consumers is kept only while a Pod that is about to reserve it may still come.
-
-    The scheduler writes allocation and reservation in one patch, so an allocation without a consumer is a leftover.
-    """
-    return not ((seen.claim.get("status") or {}).get("reservedFor"))
 
 
 def _owner_is_done(seen: ClaimSeen) -> bool:
@@ -160,6 +152,8 @@ def _generated(pod: Fields, entry: str, name: str, template: Fields) -> Object:
             "name": name,
             "namespace": namespace_of(pod),
             "labels": dict(labelled.get("labels") or {}),
+            # With the finalizer from the start, allocating needs no write of its own for it.
+            "finalizers": [FINALIZER],
             "annotations": {**(labelled.get("annotations") or {}), POD_CLAIM_NAME: entry},
             "ownerReferences": [
                 {

@@ -1,0 +1,132 @@
+"""A published device and its slice, read once from their ResourceSlice and shared by every node that sees them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from headrace.api.quantity import parse
+from headrace.devices.allocate.capacity import Capacity, read
+
+Json = Mapping[str, Any]
+DeviceID = tuple[str, str, str]  # driver, pool, device
+Counters = dict[tuple[str, str], int]  # (counter set, counter) -> nano-units
+
+NO_FIELDS: Json = {}
+
+
+class Slice:
+    """One ResourceSlice: its place in a pool and its devices in order."""
+
+    __slots__ = (
+        "count",
+        "counter_sets",
+        "devices",
+        "driver",
+        "generation",
+        "has_compatibility_groups",
+        "metadata",
+        "name",
+        "node_name",
+        "per_device",
+        "pool",
+        "skip_operations",
+        "spec",
+    )
+
+    def __init__(self, resource_slice: Json) -> None:
+        metadata, spec = resource_slice.get("metadata") or NO_FIELDS, resource_slice.get("spec") or NO_FIELDS
+        pool = spec.get("pool") or NO_FIELDS
+        self.metadata: Json = metadata
+        self.spec: Json = spec
+        self.name: str = metadata.get("name") or ""
+        self.driver: str = spec.get("driver") or ""
+        self.pool: str = pool.get("name") or ""
+        self.generation: int = pool.get("generation") or 0
+        self.count: int = pool.get("resourceSliceCount") or 0
+        self.node_name: str = spec.get("nodeName") or ""
+        self.per_device = bool(spec.get("perDeviceNodeSelection"))
+        self.skip_operations: list[str] = spec.get("skipNodeOperations") or []
+        self.counter_sets: list[Json] = spec.get("sharedCounters") or []
+        self.devices = tuple(Device(self, device) for device in spec.get("devices") or ())
+        self.has_compatibility_groups = any(
+            consumption.get("compatibilityGroups")
+            for device in self.devices
+            if device.spec.get("consumesCounters")
+            for consumption in device.spec["consumesCounters"]
+        )
+
+    @property
+    def id(self) -> tuple[str, str]:
+        return self.driver, self.pool
+
+
+class Device:
+    """One device. `content` is equal for devices that nothing but their name, pool and slice tells apart."""
+
+    __slots__ = (
+        "_capacities",
+        "_consumes",
+        "_content",
+        "id",
+        "is_shareable",
+        "name",
+        "slice",
+        "spec",
+        "takes_counters",
+    )
+
+    def __init__(self, parent: Slice, spec: Json) -> None:
+        self.slice = parent
+        self.spec = spec
+        self.name: str = spec.get("name") or ""
+        self.id: DeviceID = (parent.driver, parent.pool, self.name)
+        self.is_shareable = bool(spec.get("allowMultipleAllocations"))
+        self.takes_counters = bool(spec.get("consumesCounters"))
+        self._content: bytes | None = None
+        self._capacities: dict[str, Capacity] | None = None
+        self._consumes: Counters | None = None
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+    @property
+    def content(self) -> bytes:
+        if self._content is None:
+            content = dict(self.spec)
+            content.pop("name", None)
+            self._content = orjson.dumps((self.slice.driver, content), option=orjson.OPT_SORT_KEYS)
+        return self._content
+
+    @property
+    def attributes(self) -> Json:
+        return self.spec.get("attributes") or NO_FIELDS
+
+    @property
+    def taints(self) -> list[Json]:
+        return self.spec.get("taints") or []
+
+    @property
+    def capacities(self) -> dict[str, Capacity]:
+        """Raises InvalidQuantity for a slice that no API server has validated."""
+        if self._capacities is None:
+            self._capacities = {name: read(each) for name, each in (self.spec.get("capacity") or NO_FIELDS).items()}
+        return self._capacities
+
+    @property
+    def consumes(self) -> Counters:
+        """What an allocation of the device takes of its pool's counter sets."""
+        if self._consumes is None:
+            total: Counters = {}
+            for consumption in self.spec.get("consumesCounters") or ():
+                for name, counter in (consumption.get("counters") or NO_FIELDS).items():
+                    key = (consumption.get("counterSet") or "", name)
+                    total[key] = total.get(key, 0) + parse(str(counter.get("value", "0"))).nano
+            self._consumes = total
+        return self._consumes
+
+    def compatibility_groups(self) -> list[tuple[str, frozenset[str]]]:
+        return [
+            (consumption.get("counterSet") or "", frozenset(consumption.get("compatibilityGroups") or ()))
+            for consumption in self.spec.get("consumesCounters") or ()
+        ]

@@ -1,0 +1,29 @@
+"""The feature gates that change an allocation, under Kubernetes' names; the defaults are those of Kubernetes 1.37."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Gates of the scheduler's allocator. The last four are alpha and off by default."""
+
+    AdminAccess: bool = True
+    PrioritizedList: bool = True
+    PartitionableDevices: bool = True
+    DeviceTaints: bool = True
+    DeviceBindingAndStatus: bool = True
+    ConsumableCapacity: bool = True
+    FractionalCapacityRange: bool = True
+    CompatibilityGroups: bool = False
+    DerivedAttributes: bool = False
+    ListTypeAttributes: bool = False
+    OptionalNodeOperations: bool = False
+
+    @classmethod
+    def exactly(cls, enabled: Mapping[str, bool]) -> "Features":
+        """The set in which just the named gates that are true are on."""
+        return cls(**{field.name: bool(enabled.get(field.name)) for field in fields(cls)})
+
+
+DEFAULT = Features()

@@ -1,0 +1,149 @@
+"""Which node a slice or a device is for: a name, all nodes, or a node selector (core/v1 NodeSelector).
+
+A selector that does not parse is an error, never a mismatch. Source: component-helpers, nodeaffinity.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Json = Mapping[str, Any]
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+_FIELD_OPERATORS = ("In", "NotIn")
+
+
+class InvalidSelector(ValueError):
+    """A node selector that cannot be read; the text names the field."""
+
+
+def name_of(node: Json) -> str:
+    return str((node.get("metadata") or {}).get("name") or "")
+
+
+def labels_of(node: Json) -> Json:
+    return (node.get("metadata") or {}).get("labels") or {}
+
+
+def is_for_node(holder: Json, node: Json) -> bool:
+    """Whether a slice's or device's nodeName, allNodes or nodeSelector covers the node; raises InvalidSelector."""
+    if holder.get("nodeName"):
+        return bool(holder["nodeName"] == name_of(node))
+    if holder.get("allNodes"):
+        return True
+    selector = holder.get("nodeSelector")
+    return selector is not None and selector_matches(selector, node)
+
+
+def selector_matches(selector: Json, node: Json) -> bool:
+    """The terms are alternatives; a term without requirements matches nothing. Raises InvalidSelector."""
+    terms = [
+        (index, term)
+        for index, term in enumerate(selector.get("nodeSelectorTerms") or ())
+        if term.get("matchExpressions") or term.get("matchFields")
+    ]
+    errors = [error for index, term in terms for error in _errors(term, f"nodeSelectorTerms[{index}]")]
+    if errors:
+        unique = list(dict.fromkeys(errors))
+        raise InvalidSelector(unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]")
+    return any(_term_matches(term, node) for _, term in terms)
+
+
+def _term_matches(term: Json, node: Json) -> bool:
+    labels, name = labels_of(node), name_of(node)
+    for requirement in term.get("matchExpressions") or ():
+        if not _label_matches(requirement, labels):
+            return False
+    if not name:
+        return True
+    for requirement in term.get("matchFields") or ():
+        actual = name if requirement.get("key") == "metadata.name" else ""
+        if (actual == requirement["values"][0]) != (requirement["operator"] == "In"):
+            return False
+    return True
+
+
+def _label_matches(requirement: Json, labels: Json) -> bool:
+    operator: str = requirement.get("operator") or ""
+    values: Sequence[str] = requirement.get("values") or ()
+    actual = labels.get(requirement.get("key") or "")
+    if operator == "Exists":
+        return actual is not None
+    if operator == "DoesNotExist":
+        return actual is None
+    if operator == "In":
+        return actual in values
+    if operator == "NotIn":
+        return actual is None or actual not in values
+    if actual is None or not _is_int64(actual):
+        return False
+    return int(actual) > int(values[0]) if operator == "Gt" else int(actual) < int(values[0])
+
+
+def _is_int64(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None and int(text) in _INT64
+
+
+def _quoted(values: Sequence[str]) -> str:
+    return "[" + ",".join(f'"{value}"' for value in values) + "]" if values else "null"
+
+
+def _errors(term: Json, path: str) -> list[str]:
+    found: list[str] = []
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        found += _label_errors(requirement, f"{path}.matchExpressions[{index}]")
+    for index, requirement in enumerate(term.get("matchFields") or ()):
+        where, operator = f"{path}.matchFields[{index}]", requirement.get("operator") or ""
+        values = requirement.get("values") or ()
+        if operator not in _FIELD_OPERATORS:
+            supported = ", ".join(f'"{name}"' for name in _FIELD_OPERATORS)
+            found.append(f'{where}.operator: Unsupported value: "{operator}": supported values: {supported}')
+        elif len(values) != 1:
+            found.append(f"{where}.values: Invalid value: {_quoted(values)}: must have one element")
+    return found
+
+
+def _label_errors(requirement: Json, where: str) -> list[str]:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+    if operator not in _OPERATORS:
+        supported = ", ".join(f'"{name}"' for name in _OPERATORS)
+        return [f'{where}.operator: Unsupported value: "{operator}": supported values: {supported}']
+    found = []
+    key = requirement.get("key") or ""
+    if not _is_label_key(key):
+        found.append(f'{where}.key: Invalid value: "{key}": must be a qualified label name')
+    if operator in ("In", "NotIn") and not values:
+        found.append(f"{where}.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        found.append(
+            f"{where}.values: Invalid value: {_quoted(values)}: values set must be empty for exists and does not exist"
+        )
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            found.append(
+                f"{where}.values: Invalid value: {_quoted(values)}: "
+                "for 'Gt', 'Lt' operators, exactly one value is required"
+            )
+        found += [
+            f'{where}.values[{index}]: Invalid value: "{value}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+            for index, value in enumerate(values)
+            if not _is_int64(value)
+        ]
+    found += [
+        f'{where}.values[{index}]: Invalid value: "{value}": must be a label value of at most 63 characters'
+        for index, value in enumerate(values)
+        if value and (len(value) > 63 or _NAME.fullmatch(value) is None)
+    ]
+    return found
+
+
+def _is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (not prefix or len(prefix) > 253 or _SUBDOMAIN.fullmatch(prefix) is None):
+        return False
+    return 0 < len(name) <= 63 and _NAME.fullmatch(name) is not None

@@ -1,0 +1,84 @@
+"""CEL selectors on devices: each expression is compiled once and asked once per distinct device content.
+
+An answer is True, False or the text of a run-time error; asking never raises, since only the search may decide
+whether Kubernetes would have met the error.
+"""
+
+from collections.abc import Hashable
+
+from headrace.cel.device import PreparedDevice, Selector, compile_selector, prepare_device, with_hint
+from headrace.cel.errors import CompileError, EvaluationError
+from headrace.devices.allocate.device import Device
+
+Answer = bool | str
+
+ANSWERS_KEPT = 1_000_000
+SELECTORS_KEPT = 10_000
+
+
+class Selectors:
+    """Compiled expressions and their answers. Kept for as long as the inventory; forgets everything when full."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, Selector | CompileError] = {}
+        self._prepared: dict[bytes, PreparedDevice] = {}
+        self._by_content: dict[str, dict[bytes, Answer]] = {}
+        self._by_projection: dict[str, dict[Hashable, Answer]] = {}
+        self._answers = 0
+
+    def compiled(self, expression: str) -> Selector | CompileError:
+        found = self._compiled.get(expression)
+        if found is None:
+            if len(self._compiled) >= SELECTORS_KEPT:
+                self.forget()
+            try:
+                found = compile_selector(expression, "stored")
+            except CompileError as error:
+                found = error
+            self._compiled[expression] = found
+        return found
+
+    def ask(self, selector: Selector, device: Device) -> Answer:
+        """Whether the selector takes the device, or the run-time error with Kubernetes' hint."""
+        known = self._by_content.get(selector.expression)
+        if known is None:
+            known = self._by_content[selector.expression] = {}
+        content = device.content
+        answer = known.get(content)
+        if answer is None:
+            if self._answers >= ANSWERS_KEPT:
+                self.forget()
+                known = self._by_content.setdefault(selector.expression, {})
+            answer = known[content] = self._evaluate(selector, device)
+            self._answers += 1
+        return answer
+
+    def _evaluate(self, selector: Selector, device: Device) -> Answer:
+        prepared = self.prepared(device)
+        key = selector.project(prepared)
+        known = self._by_projection.setdefault(selector.expression, {})
+        answer = known.get(key)
+        if answer is None:
+            try:
+                answer = selector.matches(prepared)
+            except EvaluationError as error:
+                answer = with_hint(str(error))
+            known[key] = answer
+        return answer
+
+    def prepared(self, device: Device) -> PreparedDevice:
+        found = self._prepared.get(device.content)
+        if found is None:
+            spec = device.spec
+            found = self._prepared[device.content] = prepare_device(
+                device.slice.driver,
+                device.attributes,
+                spec.get("capacity") or {},
+                spec.get("allowMultipleAllocations"),
+            )
+        return found
+
+    def forget(self) -> None:
+        for kept in (self._compiled, self._prepared, self._by_content, self._by_projection):
+            kept.clear()
+        self._answers = 0

@@ -52,6 +52,18 @@ class Unavailable(StoreError):
     reason, code = "ServiceUnavailable", 503
 
 
+class DiskFull(Unavailable):
+    """The write did not happen for want of space. Reads go on; writes do again by themselves when space is back."""
+
+    reason, code = "InsufficientStorage", 507
+
+
+class TooBusy(Unavailable):
+    """The write did not happen: too many wait before it. Try again a little later."""
+
+    reason, code = "TooManyRequests", 429
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One wrong field: Kubernetes' reason (FieldValueInvalid, FieldValueRequired, …), a sentence, the field's path."""

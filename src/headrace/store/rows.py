@@ -73,6 +73,7 @@ class Change:
     revision: int
     body: bytes | None
     before: bytes | None
+    gone: bytes | None = None
 
 
 class Rows(Protocol):

@@ -1,0 +1,74 @@
+"""The `headrace` command: a lazily loaded group, so that `--help` imports no command.
+
+Exit codes: 0 done, 1 failed, 2 used wrongly. A user's mistake is one line that says what to do, never a stack trace.
+"""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "up": ("headrace.cli.up:up", "Run everything on this machine: API, controllers, node agent."),
+    "down": ("headrace.cli.up:down", "Stop what `up` started; containers end unless --keep-containers."),
+    "status": ("headrace.cli.up:status", "Show whether headrace runs here and what it serves."),
+    "demo": ("headrace.cli.demo.command:demo", "Watch the main job from a manifest to a cgroup and back."),
+    "server": ("headrace.cli.parts:server", "Run the API server and the controllers alone."),
+    "agent": ("headrace.cli.parts:agent", "Run a node agent that joins a server."),
+    "driver": ("headrace.cli.parts:driver", "Run a device driver that ships with headrace."),
+    "token": ("headrace.cli.token:token", "Create the tokens with which agents join."),
+    "apply": ("headrace.cli.objects:apply", "Create or update objects from manifests."),
+    "get": ("headrace.cli.objects:get", "Show objects as a table, JSON or YAML."),
+    "delete": ("headrace.cli.objects:delete", "Delete objects by name or manifest."),
+    "logs": ("headrace.cli.logs:logs", "Print a container's output."),
+    "capacity": ("headrace.cli.capacity:capacity", "Show each node's ledger: total, reserved, allocated, available."),
+    "explain": ("headrace.cli.explain:explain", "Say why an object is as it is: `explain pod NAME`."),
+    "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel."),
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        found: click.Command = getattr(importlib.import_module(module), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="headrace")
+def root() -> None:
+    """Capacity ahead of demand: one ledger that resizes what runs and hands out devices.
+
+    `headrace up` starts it on this machine; kubectl works with the kubeconfig that it prints.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point. Errors in the user's reach are told in one line."""
+    try:
+        return root.main(args=arguments, prog_name="headrace", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.UsageError as wrong:
+        wrong.show()
+        sys.exit(2)
+    except click.ClickException as failed:
+        failed.show()
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("headrace: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

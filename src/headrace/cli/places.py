@@ -1,0 +1,32 @@
+"""Where headrace keeps its state on this machine, and which server a command talks to."""
+
+import os
+from pathlib import Path
+
+import click
+
+CONVENTIONAL_PORT = 7443
+
+
+def data_directory(given: str | None = None) -> Path:
+    """`--data-dir`, $HEADRACE_DATA_DIR, /var/lib/headrace for root, else under XDG_DATA_HOME."""
+    if given or os.environ.get("HEADRACE_DATA_DIR"):
+        return Path(given or os.environ["HEADRACE_DATA_DIR"]).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/headrace")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "headrace"
+
+
+def kubeconfig_path(given: str | None, data_dir: str | None) -> Path:
+    """`--kubeconfig`, the one `up` wrote here, $KUBECONFIG: the first that exists."""
+    written = data_directory(data_dir) / "kubeconfig"
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    if given:
+        if not Path(given).exists():
+            raise click.UsageError(f"--kubeconfig {given}: no such file")
+        return Path(given)
+    if data_dir is None and named and Path(named).exists():
+        return Path(named)
+    if written.exists():
+        return written
+    raise click.ClickException(f"no server found: {written} does not exist; start one with `headrace up`")

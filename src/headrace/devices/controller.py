@@ -1,0 +1,126 @@
+"""Runs the claim plans: claims from templates for Pods, and the release of claims that nobody uses."""
+
+from collections.abc import Iterable, Sequence
+
+from headrace.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from headrace.api.objects import Fields, Object, key_of, namespace_of, uid_of
+from headrace.devices import plan
+from headrace.devices.plan import ClaimSeen, PodSeen
+from headrace.runtime.actions import Action
+from headrace.runtime.cache import Informers
+from headrace.runtime.controller import Source, own_key
+from headrace.runtime.perform import Writing
+from headrace.store.protocol import Refused, Store
+
+BY_UID = "uid"
+BY_TEMPLATE = "claim template"
+
+
+def with_claims(before: Object | None, after: Object | None) -> Iterable[str]:
+    """The key of a Pod that names claims."""
+    pod = after if after is not None else before
+    return (key_of(pod),) if pod is not None and (pod.get("spec") or {}).get("resourceClaims") else ()
+
+
+def owning_pods(before: Object | None, after: Object | None) -> Iterable[str]:
+    """The keys of the Pods that own a claim."""
+    claim = after if after is not None else before
+    if claim is None:
+        return ()
+    owners = [each for each in plan.owners(claim) if each.get("controller") and each.get("kind") == "Pod"]
+    return [f"{namespace_of(claim)}/{each.get('name')}" for each in owners]
+
+
+def templates_named(pod: Fields) -> Iterable[str]:
+    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
+    named = {each.get("resourceClaimTemplateName") for each in entries}
+    return [f"{namespace_of(pod)}/{name}" for name in named if name]
+
+
+class PodClaims:
+    """For each Pod with claim templates: the claims exist and the Pod's status names them."""
+
+    name = "pod-claims"
+
+    def __init__(self, informers: Informers) -> None:
+        self._pods = informers.of(POD)
+        self._claims = informers.of(RESOURCE_CLAIM)
+        self._templates = informers.of(RESOURCE_CLAIM_TEMPLATE)
+        self._pods.add_index(BY_TEMPLATE, templates_named)
+        self.sources: Sequence[Source] = (
+            Source(self._pods, with_claims),
+            Source(self._claims, owning_pods),
+            Source(self._templates, self._pods_of_template),
+        )
+
+    def _pods_of_template(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return [key_of(pod) for key in own_key(before, after) for pod in self._pods.indexed(BY_TEMPLATE, key)]
+
+    async def observe(self, key: str) -> PodSeen | None:
+        pod = self._pods.get(key)
+        if pod is None:
+            return None
+        namespace, templates, claims = namespace_of(pod), {}, {}
+        for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+            template = entry.get("resourceClaimTemplateName")
+            if template is None:
+                continue
+            templates[template] = self._templates.get(f"{namespace}/{template}")
+            name = plan.claim_of_entry(pod, entry) or plan.generated_name(pod, entry["name"])
+            claim = self._claims.get(f"{namespace}/{name}")
+            if claim is not None:
+                claims[name] = claim
+        return PodSeen(pod, templates, claims)
+
+    def plan(self, seen: PodSeen, now: float) -> tuple[Action, ...]:
+        return plan.plan_pod(seen, now)
+
+    def refused(self, key: str, seen: PodSeen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+        raise AssertionError(f"{key}: making a claim asks for no capacity, yet the ledger refused: {refusal}")
+
+
+class Claims:
+    """For each claim: consumers that are done leave, and with the last of them the allocation."""
+
+    name = "claims"
+
+    def __init__(self, informers: Informers, store: Store) -> None:
+        self._pods = informers.of(POD)
+        self._claims = informers.of(RESOURCE_CLAIM)
+        self._store = store
+        self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
+        self.sources: Sequence[Source] = (
+            Source(self._claims),
+            Source(self._pods, self._claims_of_pod),
+        )
+
+    def _claims_of_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        pod = after if after is not None else before
+        if pod is None:
+            return ()
+        names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
+        return [f"{namespace_of(pod)}/{name}" for name in names if name]
+
+    async def observe(self, key: str) -> ClaimSeen | None:
+        claim = self._claims.get(key)
+        if claim is None or not self._pods.is_synced:
+            return None
+        uids = {str(each.get("uid")): str(each.get("name")) for each in self._consumers(claim)}
+        pods = {uid: pod for uid in uids for pod in self._pods.indexed(BY_UID, uid)}
+        for uid in uids.keys() - pods.keys():
+            # A claim may be seen before the Pod that it is for: only the store can say that a Pod is really gone.
+            listing = await self._store.list(POD, namespace_of(claim), fields=f"metadata.name={uids[uid]}")
+            pods.update((uid, pod) for pod in listing.items if uid_of(pod) == uid)
+        return ClaimSeen(claim, pods)
+
+    @staticmethod
+    def _consumers(claim: Object) -> Iterable[Fields]:
+        reserved = (claim.get("status") or {}).get("reservedFor") or ()
+        yield from (each for each in reserved if each.get("resource") == "pods" and not each.get("apiGroup"))
+        yield from (each for each in plan.owners(claim) if each.get("controller") and each.get("kind") == "Pod")
+
+    def plan(self, seen: ClaimSeen, now: float) -> tuple[Action, ...]:
+        return plan.plan_claim(seen, now)
+
+    def refused(self, key: str, seen: ClaimSeen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+        raise AssertionError(f"{key}: releasing a claim asks for no capacity, yet the ledger refused: {refusal}")

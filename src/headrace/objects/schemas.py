@@ -1,0 +1,163 @@
+"""Kubernetes' own OpenAPI schemas of the built-in kinds, read once from the package, compiled when first used."""
+
+import gzip
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from headrace.api.kinds import Kind
+from headrace.objects.formats import FORMATS
+
+REF = "#/components/schemas/"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+Schema = dict[str, Any]
+
+_LEAVES: dict[str, Schema] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": ["integer", "string"]},
+    META + "Time": {"type": "string", "format": "time"},
+    META + "MicroTime": {"type": "string", "format": "micro-time"},
+    META + "FieldsV1": {"type": "object"},
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object"},
+}
+"""Schemas that are stricter here than in the document: what does not match takes the slow way through `decoding`."""
+
+
+@cache
+def _read(file: str) -> dict[str, Any]:
+    packed = files("headrace.objects").joinpath("openapi", f"{file}.json.gz").read_bytes()
+    read: dict[str, Any] = orjson.loads(gzip.decompress(packed))
+    return read
+
+
+@cache
+def bare() -> dict[str, Schema]:
+    """All schemas by name, without descriptions."""
+    return _read("schemas")
+
+
+@cache
+def names_by_kind() -> dict[tuple[str, str, str], str]:
+    found = {}
+    for name, schema in bare().items():
+        for gvk in schema.get("x-kubernetes-group-version-kind", ()):
+            found[gvk["group"], gvk["version"], gvk["kind"]] = name
+    return found
+
+
+def name_of_kind(kind: Kind) -> str:
+    """The schema's name (`io.k8s.api.core.v1.Pod`). Raises KeyError for what is not built in."""
+    return names_by_kind()[kind.group, kind.version, kind.kind]
+
+
+def reference(schema: Mapping[str, Any]) -> str:
+    """The name that a field's schema refers to, or ""."""
+    target = schema.get("$ref")
+    if target is None and len(schema.get("allOf", ())) == 1:
+        target = schema["allOf"][0].get("$ref")
+    return target.removeprefix(REF) if isinstance(target, str) else ""
+
+
+def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = reference(schema)
+    return bare()[name] if name else schema
+
+
+def references(node: Any) -> set[str]:
+    """The names of all schemas that a schema refers to."""
+    if isinstance(node, dict):
+        found = {node["$ref"].removeprefix(REF)} if isinstance(node.get("$ref"), str) else set()
+        return found.union(*(references(value) for value in node.values()))
+    if isinstance(node, list):
+        return set().union(*(references(value) for value in node))
+    return set()
+
+
+def closure(names: Iterable[str]) -> set[str]:
+    """These schemas and all that they refer to."""
+    seen: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(references(bare()[name]))
+    return seen
+
+
+def described(names: Iterable[str]) -> dict[str, Schema]:
+    """The closure of some schemas with their descriptions, as the OpenAPI document shows them."""
+    texts = _read("descriptions")
+    result = {}
+    for name in sorted(closure(names)):
+        own = texts.get(name, {})
+        schema = dict(bare()[name])
+        if "" in own:
+            schema["description"] = own[""]
+        if "properties" in schema:
+            schema["properties"] = {
+                field: {"description": own[field], **value} if field in own else value
+                for field, value in schema["properties"].items()
+            }
+        result[name] = schema
+    return result
+
+
+@cache
+def fits(name: str) -> Callable[[Any], bool]:
+    """A test that is true only for objects that typed decoding would leave exactly as they are.
+
+    It is about 100 times faster than `decoding.decode`, and nearly all objects pass it.
+    """
+    definitions = {each: _strict(bare()[each], each) for each in closure([name])}
+    validator = jsonschema_rs.Draft202012Validator(
+        {"$ref": REF + name, "components": {"schemas": definitions}}, formats=FORMATS, validate_formats=True
+    )
+    return validator.is_valid
+
+
+def _strict(schema: Schema, name: str = "") -> Any:
+    """Go's typed decoding as JSON Schema: no unknown fields, no nulls, no empty optional lists and maps, int ranges."""
+    if name in _LEAVES:
+        return _LEAVES[name]
+    target = reference(schema)
+    if target:
+        return {"$ref": REF + target}
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            required = schema.get("required", ())
+            fields = {
+                field: _field(value, field in required or "default" in value)
+                for field, value in schema["properties"].items()
+            }
+            return {"type": "object", "properties": fields, "additionalProperties": False}
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return {"type": "object", "additionalProperties": _strict(schema["additionalProperties"])}
+        case "object":
+            return {"type": "object"}
+        case "array":
+            return {"type": "array", "items": _strict(schema["items"])}
+        case "integer":
+            bits = 31 if schema.get("format") == "int32" else 63
+            return {"type": "integer", "minimum": -(2**bits), "maximum": 2**bits - 1}
+        case "string" if schema.get("format") == "byte":
+            return {"type": "string", "format": "go-base64"}
+        case "string" | "boolean" | "number" as plain:
+            return {"type": plain}
+    return True
+
+
+def _field(schema: Schema, kept_when_empty: bool) -> Any:
+    strict = _strict(schema)
+    if kept_when_empty or not isinstance(strict, dict):
+        return strict
+    if strict.get("type") == "array":
+        return {**strict, "minItems": 1}
+    if strict.get("type") == "object" and "additionalProperties" in schema:
+        return {**strict, "minProperties": 1}
+    return strict

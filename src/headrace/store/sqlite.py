@@ -1,1 +1,157 @@
-"""The embedded home: one SQLite file, one writer, the ledger guard inside each commit."""
+"""The embedded home: one SQLite file, one writer, the ledger guard inside each commit. Implements `store.rows.Rows`.
+
+    rows = await open_rows(path)                             # production: a writer thread, group commit, fsync
+    rows = await open_rows(":memory:", inline=True)          # simulation and tests: commits on the caller's stack
+
+`open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, retention=Retention(), backlog=…, vfs=None)`
+raises Unavailable when another process has the file, Unreadable when it is not ours or newer, Corrupt when damaged.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import apsw
+
+from headrace.api.limits import WATCH_BACKLOG_EVENTS
+from headrace.ledger.books import Books
+from headrace.store import connection, statements
+from headrace.store.committer import Batch, Committer, Request
+from headrace.store.faults import Stopped, meaning
+from headrace.store.history import DEFAULT_RETENTION, History, Retention
+from headrace.store.lock import FileLock
+from headrace.store.protocol import StoreError
+from headrace.store.reader import Reader
+from headrace.store.rows import Change, Key, Page, Row, Write
+from headrace.store.schema import refuse_foreign, upgrade
+from headrace.store.verify import folded
+from headrace.store.watchers import Watchers
+from headrace.store.writer import Writer
+
+MEMORY = ":memory:"
+
+
+class SQLiteRows:
+    """Made by `open_rows`. `books` belongs to the writer: look at it when nothing is being written."""
+
+    def __init__(
+        self,
+        file: str,
+        writing: apsw.Connection,
+        reading: apsw.Connection,
+        lock: FileLock | None,
+        history: History,
+        books: Books,
+        backlog: int,
+    ) -> None:
+        self.books = books
+        self._file = file
+        self._writing = writing
+        self._reading = reading
+        self._lock = lock
+        self._checkpoints = connection.Checkpoints(writing)
+        self._committer = Committer(writing, books, history)
+        self._reader = Reader(reading, file)
+        self._watchers = Watchers(self._reader, self._committer.revision, backlog)
+        self._writer: Writer | None = None
+        self._stopped: Stopped | None = None
+        self._on_fatal: Callable[[str], None] = lambda _: None
+
+    @property
+    def revision(self) -> int:
+        return self._watchers.published
+
+    def get(self, key: Key) -> Row | None:
+        return self._reader.get(key)
+
+    def page(
+        self, resource: str, namespace: str = "", *, after: Key | None = None, limit: int = 0, at: int = 0
+    ) -> Page:
+        return self._reader.page(resource, namespace, after, limit, at)
+
+    def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
+        return self._watchers.watch(resource, namespace, since)
+
+    async def commit(self, write: Write) -> int:
+        return await self._submit(Request(write))
+
+    async def check(self, write: Write) -> None:
+        await self._submit(Request(write, dry=True))
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            await self._writer.close()
+        self._watchers.close()
+        self._reading.close()
+        self._writing.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def start(self, on_fatal: Callable[[str], None], *, inline: bool) -> None:
+        self._on_fatal = on_fatal
+        if not inline:
+            self._writer = Writer(self._committer, self._checkpoints, self._file, self._publish, on_fatal)
+
+    async def _submit(self, request: Request) -> int:
+        if self._writer is not None:
+            return await self._writer.submit(request)
+        if self._stopped is not None:
+            raise self._stopped
+        try:
+            batch = self._committer.run([request])
+            self._checkpoints.run()
+        except apsw.Error as error:
+            raise self._judged(error) from error
+        self._publish(batch)
+        (answer,) = batch.answers
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def _judged(self, error: apsw.Error) -> StoreError:
+        found = meaning(error, self._file)
+        if isinstance(found, Stopped):
+            self._stopped = found
+            self._on_fatal(str(found))
+        return found
+
+    def _publish(self, batch: Batch) -> None:
+        self._watchers.publish(batch.changes, batch.revision)
+
+
+async def open_rows(
+    path: str | Path,
+    *,
+    inline: bool = False,
+    on_fatal: Callable[[str], None] = lambda _: None,
+    now: Callable[[], float] = time.monotonic,
+    retention: Retention = DEFAULT_RETENTION,
+    backlog: int = WATCH_BACKLOG_EVENTS,
+    vfs: str | None = None,
+) -> SQLiteRows:
+    """`on_fatal` gets one line when nothing can be acknowledged any more: log it and end the process."""
+    connection.refuse_old_sqlite()
+    file = str(path)
+    in_memory = file == MEMORY
+    if in_memory and not inline:
+        raise ValueError(":memory: has one connection, so it needs inline=True")
+    lock = None
+    if not in_memory:
+        refuse_foreign(Path(path))
+        lock = FileLock(Path(path))
+    try:
+        writing = connection.writer(file, vfs)
+        upgrade(writing)
+        reading = writing if inline else connection.reader(file, vfs)
+        compacted = writing.execute(statements.COMPACTED_REVISION).get
+        revision = writing.execute(statements.LAST_REVISION).get
+        history = History(retention, now, compacted, revision)
+        rows = SQLiteRows(file, writing, reading, lock, history, folded(writing, file), backlog)
+    except BaseException as error:
+        if lock is not None:
+            lock.release()
+        if isinstance(error, apsw.Error):
+            raise meaning(error, file) from error
+        raise
+    rows.start(on_fatal, inline=inline)
+    return rows

@@ -1,0 +1,135 @@
+"""One transaction for a batch of writes: version check, ledger guard, revision, object, log. Nothing else writes.
+
+The threaded writer and the inline one both call `run`; nothing here knows about threads or the event loop.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import apsw
+
+from headrace.ledger.books import GUARDED, Books
+from headrace.store import statements
+from headrace.store.history import History
+from headrace.store.protocol import AlreadyExists, Conflict, NotFound, Refused, StoreError
+from headrace.store.rows import Change, Key, Write
+
+NODES = "nodes"
+EVERY_REVISION = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A write, or with `dry` only the question whether it would be refused."""
+
+    write: Write
+    dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`answers` match the requests: the revision of a write (0 for a dry one), or why it was refused."""
+
+    answers: list[int | StoreError]
+    changes: list[Change]
+    revision: int
+
+
+class Committer:
+    def __init__(self, connection: apsw.Connection, books: Books, history: History) -> None:
+        self.books = books
+        self._connection = connection
+        self._history = history
+        self._revision: int = connection.execute(statements.LAST_REVISION).get
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def run(self, requests: Sequence[Request]) -> Batch:
+        """Commit what is not refused. On an SQLite error nothing has happened, in the file or in the books."""
+        started, mark = self._revision, self.books.mark()
+        changes: list[Change] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            answers = [self._answer(request, changes) for request in requests]
+            compacted = self._history.compact(self._connection, len(changes))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._revision = started
+            self.books.undo(mark)
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self.books.keep()
+        self._history.reached(self._revision, compacted)
+        return Batch(answers, changes, self._revision)
+
+    def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
+        write = request.write
+        key = write.key
+        current = self._connection.execute(statements.CURRENT, key).fetchone()
+        problem = _stale(write, current[0] if current else 0)
+        if problem is not None:
+            return problem
+        mark = self.books.mark()
+        revision = self._revision + 1
+        if key.resource in GUARDED:
+            after = None if write.body is None else write.object
+            shortfall = self.books.apply(key, after, revision, write.confirmed)
+            if shortfall is not None:
+                return Refused(shortfall)
+        if request.dry:
+            self.books.undo(mark)
+            return 0
+        self._revision = revision
+        changes.append(self._store(write, revision, current))
+        return revision
+
+    def _store(self, write: Write, revision: int, current: tuple[int, int, int, bytes] | None) -> Change:
+        key = write.key
+        previous, created, before_gap, before = current or (0, revision, 0, None)
+        body = None if write.body is None else write.body.at(revision)
+        gap = 0 if write.body is None else len(write.body.head)
+        checksum = checksum_of(key, body)
+        execute = self._connection.execute
+        execute(statements.APPEND, (revision, *key, created, previous, gap, checksum, body))
+        if body is not None:
+            execute(statements.PUT, (*key, revision, created))
+            gone = None
+        else:
+            execute(statements.REMOVE, key)
+            assert before is not None
+            gone = at_revision(before, before_gap, previous, revision)
+            node = self.books.departed_node(revision)
+            if node is not None:
+                execute(statements.DEPART, (revision, node, *key, checksum_of(key, before), before))
+        if key.resource == NODES:
+            confirmed = self.books.confirmed(key.name)
+            execute(statements.SETTLE, (key.name, EVERY_REVISION if confirmed is None else confirmed))
+        return Change(key, revision, body, before, gone)
+
+
+def checksum_of(key: Key, body: bytes | None) -> int:
+    """Of the key too, so that a body under a damaged key is noticed."""
+    return crc32(body or b"", crc32("/".join(key).encode()))
+
+
+def at_revision(body: bytes, gap: int, written: int, told: int) -> bytes:
+    """The body with another resourceVersion in its gap."""
+    return b"%s%d%s" % (body[:gap], told, body[gap + len(str(written)) :])
+
+
+def _stale(write: Write, found: int) -> StoreError | None:
+    if write.expected == found and (found or write.body is not None):
+        return None
+    resource, name = write.key.resource, write.key.name
+    if not found:
+        return NotFound(f'{resource} "{name}" not found')
+    if not write.expected:
+        return AlreadyExists(f'{resource} "{name}" already exists')
+    return Conflict(
+        f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; '
+        "please apply your changes to the latest version and try again"
+    )

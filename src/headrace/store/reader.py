@@ -1,0 +1,99 @@
+"""Reads on a connection of their own, each on one snapshot. In WAL a snapshot holds only what is already durable."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from headrace.store import statements
+from headrace.store.committer import at_revision, checksum_of
+from headrace.store.faults import Corrupt
+from headrace.store.protocol import Gone
+from headrace.store.rows import Change, Key, Page, Row
+
+REPLAY_BATCH = 200
+
+
+class Reader:
+    """Used from one thread only, the one that reads."""
+
+    def __init__(self, connection: apsw.Connection, file: str) -> None:
+        self._connection = connection
+        self._file = file
+
+    def get(self, key: Key) -> Row | None:
+        found = self._connection.execute(statements.GET, key).fetchone()
+        return Row(key, *found) if found else None
+
+    def page(self, resource: str, namespace: str, after: Key | None, limit: int, at: int) -> Page:
+        span = {
+            "resource": resource,
+            "namespace": namespace,
+            "after_namespace": after.namespace if after else "",
+            "after_name": after.name if after else "",
+            "limit": limit + 1 if limit else -1,
+            "at": at,
+        }
+        with self._snapshot():
+            last: int = self._connection.execute(statements.LAST_REVISION).get
+            if at and at < self._compacted():
+                raise gone(at, self._compacted())
+            past = 0 < at < last
+            found: list[Any] = self._connection.execute(_PAGES[past, bool(namespace)], span).fetchall()
+            rows = [Row(Key(resource, row[0], row[1]), *row[2:]) for row in (found[:limit] if limit else found)]
+            more = len(found) > len(rows)
+            remaining = 0
+            if more:
+                span |= {"after_namespace": rows[-1].key.namespace, "after_name": rows[-1].key.name}
+                remaining = self._connection.execute(_COUNTS[past, bool(namespace)], span).get
+        return Page(rows, at if past else last, more, remaining)
+
+    def replay(self, resource: str, namespace: str, since: int, until: int) -> tuple[list[Change], int]:
+        """Some changes after `since`, and the revision up to which they are complete (at most `until`)."""
+        with self._snapshot():
+            if since < self._compacted():
+                raise gone(since, self._compacted())
+            bounds = (resource, since, until, REPLAY_BATCH)
+            found: list[Any] = self._connection.execute(statements.REPLAY, bounds).fetchall()
+        reached = found[-1][0] if len(found) == REPLAY_BATCH else until
+        return [self._change(resource, row) for row in found if namespace in ("", row[1])], reached
+
+    def _change(self, resource: str, row: Any) -> Change:
+        revision, namespace, name, body, checksum, previous, gap, before = row
+        key = Key(resource, namespace, name)
+        if checksum_of(key, body) != checksum:
+            raise Corrupt(
+                f"{self._file} is damaged: {resource} {namespace}/{name} at revision {revision} fails its checksum"
+            )
+        told = None if body is not None else at_revision(before, gap, previous, revision)
+        return Change(key, revision, body, before, told)
+
+    def _compacted(self) -> int:
+        return int(self._connection.execute(statements.COMPACTED_REVISION).get)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+
+def gone(revision: int, compacted: int) -> Gone:
+    return Gone(f"The resourceVersion {revision} is too old: history starts at {compacted}")
+
+
+_PAGES = {
+    (False, False): statements.PAGE,
+    (False, True): statements.PAGE_OF_NAMESPACE,
+    (True, False): statements.PAGE_AT,
+    (True, True): statements.PAGE_AT_OF_NAMESPACE,
+}
+_COUNTS = {
+    (False, False): statements.COUNT,
+    (False, True): statements.COUNT_OF_NAMESPACE,
+    (True, False): statements.COUNT_AT,
+    (True, True): statements.COUNT_AT_OF_NAMESPACE,
+}

@@ -1,0 +1,99 @@
+"""Who waits for changes. They are told after the commit, from memory; one that falls too far behind is cut off."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Sequence
+
+from headrace.api.limits import WATCH_BACKLOG_EVENTS
+from headrace.store.protocol import Gone, Unavailable
+from headrace.store.reader import Reader
+from headrace.store.rows import Change
+
+BOOKMARK_EVERY = 1_000
+"""Revisions after which a watcher that sees none of them gets a bookmark: far fewer than history keeps."""
+
+
+class Watcher:
+    """The backlog of one reader. `told` is the revision it is complete up to."""
+
+    def __init__(self, namespace: str, told: int, backlog: int) -> None:
+        self.namespace = namespace
+        self.told = told
+        self._backlog = backlog
+        self._waiting: deque[Change | int] = deque()
+        self._ending: Exception | None = None
+        self._wake = asyncio.Event()
+
+    def push(self, change: Change) -> None:
+        if self._ending is not None or change.revision <= self.told or self.namespace not in ("", change.key.namespace):
+            return
+        if len(self._waiting) >= self._backlog:
+            self.end(Gone(f"the watch is more than {self._backlog} events behind: list again"))
+            self._waiting.clear()
+            return
+        self.told = change.revision
+        self._waiting.append(change)
+        self._wake.set()
+
+    def bookmark(self, revision: int) -> None:
+        if self._waiting and isinstance(self._waiting[-1], int):
+            self._waiting.pop()
+        self.told = revision
+        self._waiting.append(revision)
+        self._wake.set()
+
+    def end(self, reason: Exception) -> None:
+        """After what waits already, the reader gets this error."""
+        self._ending = reason
+        self._wake.set()
+
+    async def next(self) -> Change | int:
+        while not self._waiting:
+            if self._ending is not None:
+                raise self._ending
+            self._wake.clear()
+            await self._wake.wait()
+        return self._waiting.popleft()
+
+
+class Watchers:
+    """All watches on one file. Everything here runs on the event loop."""
+
+    def __init__(self, reader: Reader, revision: int, backlog: int = WATCH_BACKLOG_EVENTS) -> None:
+        self.published = revision
+        self._reader = reader
+        self._backlog = backlog
+        self._by_resource: defaultdict[str, set[Watcher]] = defaultdict(set)
+
+    async def watch(self, resource: str, namespace: str, since: int) -> AsyncIterator[Change | int]:
+        """History from the file up to what is published now; from there on from memory."""
+        until = self.published
+        live = Watcher(namespace, max(since, until), self._backlog)
+        self._by_resource[resource].add(live)
+        try:
+            while since < until:
+                changes, since = self._reader.replay(resource, namespace, since, until)
+                for change in changes:
+                    yield change
+                await asyncio.sleep(0)
+            yield since
+            while True:
+                yield await live.next()
+        finally:
+            self._by_resource[resource].discard(live)
+
+    def publish(self, changes: Sequence[Change], revision: int) -> None:
+        """Tell of one commit."""
+        self.published = revision
+        for change in changes:
+            for watcher in self._by_resource.get(change.key.resource, ()):
+                watcher.push(change)
+        for watchers in self._by_resource.values():
+            for watcher in watchers:
+                if revision - watcher.told >= BOOKMARK_EVERY:
+                    watcher.bookmark(revision)
+
+    def close(self) -> None:
+        for watchers in self._by_resource.values():
+            for watcher in watchers:
+                watcher.end(Unavailable("the store is closing"))

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.devices.allocate.failure import Failure
+from headrace.devices.allocate.fast import FastWalk
 from headrace.devices.allocate.inventory import Inventory
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import read_claims
 from headrace.devices.allocate.results import allocation_results
+from headrace.devices.allocate.structure import structure_of
 from headrace.devices.allocate.walk import Walk
 
 Json = Mapping[str, Any]
@@ -67,6 +69,8 @@ class Search:
         inventory: Inventory,
         share_ids: Iterator[str],
         limit: int = WORK_IN_ALL,
+        *,
+        is_plain: bool = False,
     ) -> None:
         self.steps = 0
         self._outcome: Outcome | None = None
@@ -77,7 +81,9 @@ class Search:
             demand = read_claims(claims, inventory.classes, features)
             self._problem = Problem(node, pools, demand, inventory.in_use, inventory.selectors, features)
             self._problem.enter()
-            self._walk = Walk(self._problem)
+            structure = structure_of(self._problem)
+            needs_walk = is_plain or structure.needs_walk(self._problem)
+            self._walk = Walk(self._problem) if needs_walk else FastWalk(self._problem, structure)
         except Failure as failure:
             self._outcome = Failed(failure.kind, failure.text, failure.fatal)
 

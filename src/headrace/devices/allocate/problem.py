@@ -156,6 +156,10 @@ class Problem:
         return self._amounts[key]
 
     def value(self, want: Want, constraint: Constraint, index: int) -> Value | None:
+        """What the device counts as under the constraint."""
+        return self.static_value(constraint, index)
+
+    def static_value(self, constraint: Constraint, index: int) -> Value | None:
         key = (constraint.attribute, index)
         if key not in self._values:
             self._values[key] = static_value(self.devices[index], constraint.attribute, with_lists=self.has_lists)

@@ -16,7 +16,7 @@ from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Want
 
 
 @dataclass(slots=True)
-class _Devices:
+class Devices:
     """Looking for the next device of one want; `cursor` is the next to be tried."""
 
     want: Want
@@ -40,7 +40,7 @@ class _ClaimEnd:
     """The border after a claim: a limit exceeded in a later claim is no more than a dead end for this one."""
 
 
-_Frame = _Devices | _Alternatives | _ClaimEnd
+_Frame = Devices | _Alternatives | _ClaimEnd
 
 
 class Walk:
@@ -67,7 +67,7 @@ class Walk:
         # Just one of these says what comes next: a request to begin, a frame to go on with, or a dead end's kind.
         first = Partial().for_claim(self._starts[0]) if self._claims else Partial()
         self._request: tuple[int, int, Partial] | None = (0, 0, first)
-        self._frame: _Devices | None = None
+        self._frame: Devices | None = None
         self._exceeded = False
 
     def run(self, work: int) -> Partial | None:
@@ -120,9 +120,14 @@ class Walk:
             self._exceeded = True
         else:
             self.furthest = want
-            self._frame = _Devices(want, number, partial, start)
+            self._frame = self._look(want, number, partial, start)
+            self._exceeded = False
 
-    def _advance(self, frame: _Devices, limit: int) -> None:
+    def _look(self, want: Want, number: int, partial: Partial, start: int) -> Devices | None:
+        """How to look for the device; None where it is known that no answer lies there."""
+        return Devices(want, number, partial, start)
+
+    def _advance(self, frame: Devices, limit: int) -> None:
         """Take the next device that fits and go on from there, or give the frame up."""
         grown = self._all(frame) if frame.want.is_all else self._one(frame, limit)
         if grown is not None:
@@ -130,16 +135,19 @@ class Walk:
             self._stack.append(frame)
             self._step()
             self._begin(frame.want, frame.number + 1, grown, 0 if frame.want.is_all else frame.cursor)
-        elif frame.want.is_all or frame.cursor >= len(self.problem.devices):
+        elif frame.want.is_all or self._is_exhausted(frame):
             self._frame, self._exceeded = None, False
 
-    def _all(self, frame: _Devices) -> Partial | None:
+    def _is_exhausted(self, frame: Devices) -> bool:
+        return frame.cursor >= len(self.problem.devices)
+
+    def _all(self, frame: Devices) -> Partial | None:
         if frame.cursor:
             return None  # the order of all devices does not matter, so there is one try
         frame.cursor = 1
         return placed(self.problem, frame.partial, frame.want, self.problem.alls[frame.want.number][frame.number])
 
-    def _one(self, frame: _Devices, limit: int) -> Partial | None:
+    def _one(self, frame: Devices, limit: int) -> Partial | None:
         problem, partial, want = self.problem, frame.partial, frame.want
         while frame.cursor < len(problem.devices) and self.work < limit:
             index = frame.cursor
@@ -174,8 +182,12 @@ class Walk:
         elif isinstance(frame, _Alternatives):
             self._other(frame)
         elif not self._exceeded:
-            self._frame = frame
+            self._frame = self._resume(frame)
         return True
+
+    def _resume(self, frame: Devices) -> Devices | None:
+        """Go on with a frame whose last pick led nowhere; None if no other can lead further."""
+        return frame
 
     def _other(self, frame: _Alternatives) -> None:
         frame.has_only_exceeded = frame.has_only_exceeded and self._exceeded

@@ -1,0 +1,213 @@
+"""Whether a partial answer can still grow into a full one: sound bounds, so a branch they refuse has no answer.
+
+For each choice of alternatives and of values for the open matchAttribute constraints, the devices still needed must
+be there: by number, by Hall's condition over all requests together, by distinct values, and by what counters and
+capacities can still carry. One choice that passes keeps the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from headrace.devices.allocate.hall import Need, has_enough, union_of
+from headrace.devices.allocate.partial import Partial, has_room
+from headrace.devices.allocate.problem import Problem
+from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Want
+from headrace.devices.allocate.rooms import Rooms
+from headrace.devices.allocate.structure import Structure, bits
+
+CHOICES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the search stands: the want at hand, how many devices it has, and which of them may come next."""
+
+    want: Want
+    number: int
+    partial: Partial
+    options: int
+
+
+class Bounds:
+    """`is_hopeless` is the question; `work` counts the choices that were looked at."""
+
+    def __init__(self, problem: Problem, structure: Structure) -> None:
+        self.problem, self.structure = problem, structure
+        self.work = 0
+        self.rooms = Rooms(problem, structure)
+        self._slots = [request.wants for claim in problem.demand.claims for request in claim.requests]
+        self._slot_of = {want.number: slot for slot, wants in enumerate(self._slots) for want in wants}
+        self._fitting = self._with_room(structure)
+        self._least = [min(max(problem.count(want), 0) for want in wants) for wants in self._slots]
+
+    def _with_room(self, structure: Structure) -> list[int]:
+        """Candidates that the consumed capacity of allocated claims leaves room on."""
+        found = []
+        in_use = self.problem.in_use.consumed
+        held = sum(1 << index for index, device in enumerate(self.problem.devices) if device.id in in_use)
+        for want in self.problem.demand.wants:
+            mask = structure.candidates[want.number]
+            for index in bits(mask & held):
+                if not has_room(self.problem, Partial(), want, index):
+                    mask &= ~(1 << index)
+            found.append(mask)
+        return found
+
+    def options(self, partial: Partial, want: Want) -> int:
+        """The devices the want may take now, by what is certain before any of them is tried."""
+        if want.is_admin:
+            mask = self._fitting[want.number] & ~partial.mine
+        else:
+            mask = self._fitting[want.number] & ~(self.problem.used | partial.taken)
+        for index in partial.shared or ():
+            if mask >> index & 1 and not has_room(self.problem, partial, want, index):
+                mask &= ~(1 << index)
+        return mask
+
+    def of_claim(self, mask: int, want: Want, values: Sequence[object]) -> int:
+        """The devices that agree with what the claim's constraints have taken."""
+        for number in want.constraints:
+            groups = self.structure.groups[want.claim][number]
+            taken = values[number]
+            if self.problem.demand.claims[want.claim].constraints[number].is_distinct:
+                for value in taken:  # type: ignore[attr-defined]
+                    mask &= ~groups[value]
+            elif taken is not None:
+                mask &= groups[taken]  # type: ignore[index]
+        return mask
+
+    def is_hopeless(self, position: Position) -> bool:
+        self.work += 1
+        want, partial = position.want, position.partial
+        missing = self.problem.count(want) - position.number
+        options = self.of_claim(position.options, want, partial.values)
+        if options.bit_count() < missing:
+            return True
+        slot = self._slot_of[want.number]
+        if self._exceeds_limit(partial.in_claim + missing, want.claim, slot + 1):
+            return True
+        choices = []
+        for wants in self._slots[slot + 1 :]:
+            needs = [need for each in wants if (need := self._need(partial, want.claim, each)) is not None]
+            if not needs:
+                return True
+            choices.append(needs)
+        return not self._has_choice(Need(want, options, missing), choices, partial)
+
+    def _exceeds_limit(self, have: int, claim: int, slot: int) -> bool:
+        for number in range(slot, len(self._slots)):
+            if self._slots[number][0].claim != claim:
+                break
+            have += self._least[number]
+        return have > RESULTS_PER_CLAIM
+
+    def _need(self, partial: Partial, claim: int, want: Want) -> Need | None:
+        count = self.problem.count(want)
+        if count <= 0:
+            return None if want.is_all else Need(want, 0, 0)
+        if count > RESULTS_PER_CLAIM:
+            return None
+        if want.claim == claim:
+            mask = self.of_claim(self.options(partial, want), want, partial.values)
+        else:
+            mask = self.options(partial, want) | (partial.mine & self._fitting[want.number] if want.is_admin else 0)
+        return Need(want, mask, count) if mask.bit_count() >= count else None
+
+    def _has_choice(self, first: Need, choices: list[list[Need]], partial: Partial) -> bool:
+        if prod(len(needs) for needs in choices) > CHOICES:
+            joined = [_joined(needs) for needs in choices]
+            return self._has_values([first, *joined], partial)
+        return any(self._has_values([first, *chosen], partial) for chosen in product(*choices))
+
+    def _has_values(self, needs: list[Need], partial: Partial) -> bool:
+        """Whether some values of the open matchAttribute constraints leave enough devices."""
+        self.work += 1
+        domains: list[tuple[list[int], list[int]]] = []
+        for members, masks in self._open_constraints(needs, partial):
+            viable = [
+                mask
+                for mask in masks
+                if all((needs[member].of & mask).bit_count() >= needs[member].number for member in members)
+            ]
+            if not viable:
+                return False
+            domains.append((members, viable))
+        if prod(len(masks) for _, masks in domains) > CHOICES:
+            return self._is_enough(
+                _narrowed(needs, [(members, [union_of(masks)]) for members, masks in domains], None), partial
+            )
+        for chosen in product(*(masks for _, masks in domains)):
+            self.work += 1
+            narrowed = _narrowed(needs, domains, chosen)
+            if all(need.of.bit_count() >= need.number for need in narrowed) and self._is_enough(narrowed, partial):
+                return True
+        return False
+
+    def _open_constraints(self, needs: list[Need], partial: Partial) -> Iterator[tuple[list[int], list[int]]]:
+        current = needs[0].want.claim
+        for claim in range(current, len(self.problem.demand.claims)):
+            for number, constraint in enumerate(self.problem.demand.claims[claim].constraints):
+                if constraint.is_distinct or (claim == current and partial.values[number] is not None):
+                    continue
+                members = self._members(needs, claim, number)
+                if members:
+                    yield members, list(self.structure.groups[claim][number].values())
+
+    @staticmethod
+    def _members(needs: list[Need], claim: int, number: int) -> list[int]:
+        return [
+            member
+            for member, need in enumerate(needs)
+            if need.number > 0 and need.want.claim == claim and number in need.want.constraints
+        ]
+
+    def _is_enough(self, needs: list[Need], partial: Partial) -> bool:
+        return self._has_distinct(needs, partial) and self.rooms.hold(needs, partial)
+
+    def _has_distinct(self, needs: list[Need], partial: Partial) -> bool:
+        """Hall's condition on values: each device under a distinctAttribute takes one value of its own."""
+        for claim in range(needs[0].want.claim, len(self.problem.demand.claims)):
+            for number, constraint in enumerate(self.problem.demand.claims[claim].constraints):
+                if not constraint.is_distinct:
+                    continue
+                members = self._members(needs, claim, number)
+                masks = list(self.structure.groups[claim][number].values())
+                values = [
+                    (sum(1 << at for at, mask in enumerate(masks) if needs[member].of & mask), needs[member].number)
+                    for member in members
+                ]
+                if not has_enough(values):
+                    return False
+        return True
+
+
+def _joined(needs: list[Need]) -> Need:
+    """The weakest that all alternatives ask for: sound, though it forgets which belongs to what."""
+    if len(needs) == 1:
+        return needs[0]
+    least = min(needs, key=lambda need: need.number)
+    want = least.want if all(need.want.constraints == least.want.constraints for need in needs) else None
+    mask = union_of([need.of for need in needs])
+    return Need(want or _without_constraints(least.want), mask, least.number)
+
+
+def _without_constraints(want: Want) -> Want:
+    return replace(want, constraints=())
+
+
+def _narrowed(
+    needs: list[Need], domains: list[tuple[list[int], list[int]]], chosen: Sequence[int] | None
+) -> list[Need]:
+    if not domains:
+        return needs
+    narrowed = list(needs)
+    for at, (members, masks) in enumerate(domains):
+        mask = masks[0] if chosen is None else chosen[at]
+        for member in members:
+            need = narrowed[member]
+            narrowed[member] = Need(need.want, need.of & mask, need.number)
+    return narrowed

@@ -1,0 +1,124 @@
+"""What a node's devices are worth to a demand, boiled down to what can decide the search.
+
+Two nodes of equal structure (and equal use) get the same answer at the same positions, whatever their devices are
+called. Where an error could be met, or the order of picks alone could decide, the plain walk has to go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.devices.allocate.capacity import CapacityError
+from headrace.devices.allocate.constraints import NO_VALUE, Value
+from headrace.devices.allocate.failure import Failure
+from headrace.devices.allocate.problem import Problem
+from headrace.devices.allocate.requests import Want
+
+Groups = dict[Value, int]  # devices by the value of one attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """`candidates[want]` are the devices a want accepts, used or not; `errors[want]` those whose check fails.
+
+    `groups[claim][constraint]` holds the devices by value of that constraint's attribute.
+    """
+
+    candidates: tuple[int, ...]
+    errors: tuple[int, ...]
+    groups: tuple[tuple[Groups, ...], ...]
+    shareable: int
+    counting: int
+    is_odd: bool
+
+    def needs_walk(self, problem: Problem) -> bool:
+        """Whether an error could be met, or an order of picks could matter that the bounds do not know."""
+        if self.is_odd:
+            return True
+        return any(
+            error & (-1 if want.is_admin else ~problem.used)
+            for want, error in zip(problem.demand.wants, self.errors, strict=True)
+        )
+
+
+def structure_of(problem: Problem) -> Structure:
+    """Asks every selector about every distinct device; never raises."""
+    groups = tuple(
+        tuple(_grouped(problem, claim, number) for number in range(len(each.constraints)))
+        for claim, each in enumerate(problem.demand.claims)
+    )
+    candidates, errors = [], []
+    for want in problem.demand.wants:
+        yes, error = _candidates(problem, want)
+        for number in want.constraints:
+            yes &= _union(groups[want.claim][number])
+        candidates.append(yes)
+        errors.append(error)
+    shareable = counting = 0
+    for index, device in enumerate(problem.devices):
+        if device.takes_counters:
+            counting |= 1 << index
+        if device.is_shareable and problem.features.ConsumableCapacity:
+            shareable |= 1 << index
+    return Structure(tuple(candidates), tuple(errors), groups, shareable, counting, _is_odd(problem, groups))
+
+
+def _candidates(problem: Problem, want: Want) -> tuple[int, int]:
+    yes = error = 0
+    if want.is_all:
+        for index in problem.alls[want.number]:
+            yes |= 1 << index
+    else:
+        for index in range(len(problem.devices)):
+            try:
+                if problem.is_selected(want, index) and _fits_empty(problem, want, index):
+                    yes |= 1 << index
+            except (Failure, CapacityError):
+                error |= 1 << index
+    for index in bits(yes):
+        if problem.is_barred(want, index):
+            yes &= ~(1 << index)
+    return yes, error
+
+
+def _fits_empty(problem: Problem, want: Want, index: int) -> bool:
+    return not problem.features.ConsumableCapacity or problem.amounts(want, index) is not None
+
+
+def _grouped(problem: Problem, claim: int, number: int) -> Groups:
+    groups: Groups = {}
+    constraint = problem.demand.claims[claim].constraints[number]
+    for index in range(len(problem.devices)):
+        value = problem.static_value(constraint, index)
+        if value is not None:
+            groups[value] = groups.get(value, 0) | 1 << index
+    return groups
+
+
+def _union(groups: Groups) -> int:
+    union = 0
+    for mask in groups.values():
+        union |= mask
+    return union
+
+
+def _is_odd(problem: Problem, groups: tuple[tuple[Groups, ...], ...]) -> bool:
+    """Attributes without a value count only when they come first; a constraint on an All is an error; lists overlap."""
+    wants = problem.demand.wants
+    if any(want.derived for want in wants) or any(want.is_all and want.constraints for want in wants):
+        return True
+    if problem.has_lists and any(each.constraints for each in problem.demand.claims):
+        return True
+    if any(NO_VALUE in each for of_claim in groups for each in of_claim):
+        return True
+    return any(amount < 0 for device in problem.devices if device.takes_counters for amount in device.consumes.values())
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the bits that are set, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

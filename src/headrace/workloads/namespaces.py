@@ -1,0 +1,63 @@
+"""Runs the plan for namespaces that are being deleted. Every namespaced kind that is served must be named to it."""
+
+from collections.abc import Iterable, Sequence
+
+from headrace.api.kinds import NAMESPACE, Kind
+from headrace.api.limits import LIST_PAGE
+from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of
+from headrace.runtime.actions import Action
+from headrace.runtime.cache import Informers
+from headrace.runtime.controller import Source
+from headrace.runtime.perform import Writing
+from headrace.store.protocol import Refused, Store
+from headrace.workloads.plan.namespaces import Content, Seen, plan
+
+
+class NamespaceDeletion:
+    """A key is a namespace's name. `kinds` whose caches are wanted by others anyway should be among `informed`."""
+
+    name = "namespace-deletion"
+
+    def __init__(self, informers: Informers, store: Store, kinds: Iterable[Kind], informed: Iterable[Kind]) -> None:
+        self._store = store
+        self._kinds = tuple(kind for kind in kinds if kind.namespaced)
+        self._namespaces = informers.of(NAMESPACE)
+        self.sources: Sequence[Source] = (
+            Source(self._namespaces, _ending),
+            *(Source(informers.of(kind), self._content_gone) for kind in informed if kind.namespaced),
+        )
+
+    def _content_gone(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if after is not None or before is None:
+            return ()
+        return _ending(None, self._namespaces.get(namespace_of(before)))
+
+    async def observe(self, key: str) -> Seen | None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or not metadata(namespace).get("deletionTimestamp"):
+            return None
+        content: list[Content] = []
+        counts: dict[str, int] = {}
+        for kind in self._kinds:
+            page = await self._store.list(kind, key, limit=LIST_PAGE)
+            if page.items:
+                counts[kind.resource] = len(page.items) + (page.remaining or 0)
+                content += [_content(kind, each) for each in page.items]
+        return Seen(namespace, tuple(content), counts)
+
+    def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
+        return plan(seen, now)
+
+    def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+        raise AssertionError(f"{key}: ending a namespace asks for no capacity, yet the ledger refused: {refusal}")
+
+
+def _ending(before: Object | None, after: Object | None) -> Iterable[str]:
+    return (name_of(after),) if after is not None and metadata(after).get("deletionTimestamp") else ()
+
+
+def _content(kind: Kind, obj: Object) -> Content:
+    meta = metadata(obj)
+    return Content(
+        kind, name_of(obj), uid_of(obj), bool(meta.get("deletionTimestamp")), tuple(meta.get("finalizers") or ())
+    )

@@ -1,1 +1,0 @@
-"""Pure decisions of `workloads`: what is seen in, actions out."""

@@ -1,0 +1,1 @@
+"""Pure decisions of `workloads`, one module for each thing an embedded home must do itself."""

@@ -1,1 +1,276 @@
-"""Pure decisions of `resize`: what is seen in, actions out."""
+"""Pure decisions of the ResourceManager: which desired resources are admitted on a node, and what the others wait for.
+
+Shrinks come first, then priority, QoS class and time; a wish that does not fit never stands in another one's way.
+Source: KEP-1287 (in-place resize), and its order of retries.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, read
+from headrace.api.kinds import POD
+from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.times import from_time, to_time
+from headrace.ledger.node import Ledger, Shortfall
+from headrace.ledger.pods import contribution
+from headrace.runtime.actions import Action, Event, Patch
+
+PENDING = "PodResizePending"
+IN_PROGRESS = "PodResizeInProgress"
+DEFERRED: Final = "Deferred"
+INFEASIBLE: Final = "Infeasible"
+RESIZED = (CPU, MEMORY)
+PAGE_BYTES = 4096  # the kernel keeps memory limits in whole pages
+QOS_ORDER = {"Guaranteed": 0, "Burstable": 1, "BestEffort": 2}
+
+Record = Mapping[str, str]
+"""What allocatedResources holds: `cpu`, `memory` (requests), `limits.cpu`, `limits.memory`."""
+
+Unenforced = Mapping[str, str]
+"""Resources (cpu, memory) whose limits this node cannot set, each with why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A Pod of the node that has not ended and is not being deleted.
+
+    `refused`: the words in which the ledger refused just this wish, and it has not changed since.
+    `completed`: a resize of it has ended since the last look.
+    """
+
+    pod: Object
+    refused: str | None = None
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`ledger` is the node's as the caches show it; the committer judges again by its own."""
+
+    ledger: Ledger
+    pods: tuple[Candidate, ...]
+    unenforced: Unenforced
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A Pod whose desired resources are not the admitted ones. `holds`: all that it would be charged."""
+
+    candidate: Candidate
+    holder: str
+    holds: Amounts
+    grows: bool
+    since: float
+
+    @property
+    def pod(self) -> Object:
+        return self.candidate.pod
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    reason: Literal["Deferred", "Infeasible"]
+    message: str
+
+
+def plan(seen: Seen, now: float) -> tuple[Action, ...]:
+    """At most one status patch a Pod. A growth that is admitted here reduces what is left for the next."""
+    actions: list[Action] = []
+    ledger = seen.ledger
+    for wish in in_order([_wish(each, ledger, now) for each in seen.pods if desired(each.pod) != admitted(each.pod)]):
+        verdict = _impossible(wish, ledger, seen.unenforced)
+        if verdict is None and wish.candidate.refused is not None:
+            verdict = Verdict(DEFERRED, wish.candidate.refused)
+        if verdict is None:
+            answer = ledger.admit(wish.holder, wish.holds)
+            if isinstance(answer, Shortfall):
+                verdict = Verdict(DEFERRED, str(answer))
+            else:
+                ledger = answer
+        actions += _admission(wish.pod) if verdict is None else _waiting(wish.pod, verdict, now)
+    for candidate in seen.pods:
+        if desired(candidate.pod) == admitted(candidate.pod):
+            actions += _settled(candidate)
+    return tuple(actions)
+
+
+def in_order(wishes: list[Wish]) -> list[Wish]:
+    """Who asks first: what does not grow, then priority, QoS class, time pending; the name last, to have one order."""
+    return sorted(
+        wishes,
+        key=lambda wish: (
+            wish.grows,
+            -int((wish.pod.get("spec") or {}).get("priority") or 0),
+            QOS_ORDER.get(str((wish.pod.get("status") or {}).get("qosClass")), len(QOS_ORDER)),
+            wish.since,
+            key_of(wish.pod),
+        ),
+    )
+
+
+def desired(pod: Fields) -> dict[str, dict[str, Amounts]]:
+    """By field and container, what the spec asks for, under the keys of allocatedResources."""
+    return {
+        field: {str(each["name"]): read(record_of(each)) for each in _resizable(pod, field)}
+        for field in ("initContainers", "containers")
+    }
+
+
+def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
+    """The same of what is admitted: what is recorded, and the spec where nothing is."""
+    found: dict[str, dict[str, Amounts]] = {}
+    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+        told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
+        found[field] = {
+            str(each["name"]): read((told.get(each["name"]) or {}).get("allocatedResources") or record_of(each))
+            for each in _resizable(pod, field)
+        }
+    return found
+
+
+def record_of(container: Fields) -> Record:
+    """A container's resources as allocatedResources records them. A request that is not given is the limit's."""
+    resources = container.get("resources") or {}
+    limits: Fields = resources.get("limits") or {}
+    requests: Fields = {**limits, **(resources.get("requests") or {})}
+    found = {name: str(requests[name]) for name in RESIZED if name in requests}
+    return found | {f"{LIMITS}{name}": str(limits[name]) for name in RESIZED if name in limits}
+
+
+def is_settled(pod: Fields) -> bool:
+    """Whether desired, admitted and actual limits are the same and nobody says that a resize goes on."""
+    if desired(pod) != admitted(pod) or _condition(pod, IN_PROGRESS) is not None:
+        return False
+    for statuses in ("initContainerStatuses", "containerStatuses"):
+        for told in (pod.get("status") or {}).get(statuses) or ():
+            record = told.get("allocatedResources")
+            if record and not _is_met(read(record), read((told.get("resources") or {}).get("limits"))):
+                return False
+    return True
+
+
+def _is_met(record: Amounts, limits: Amounts) -> bool:
+    return record.get(f"{LIMITS}{CPU}") == limits.get(CPU) and (
+        record.get(f"{LIMITS}{MEMORY}", 0) // PAGE_BYTES == limits.get(MEMORY, 0) // PAGE_BYTES
+    )
+
+
+def _resizable(pod: Fields, field: str) -> list[Fields]:
+    """Containers, and those initial ones that stay (sidecars); the others have ended when anybody could resize them."""
+    containers = (pod.get("spec") or {}).get(field) or ()
+    return [each for each in containers if field == "containers" or each.get("restartPolicy") == "Always"]
+
+
+def _wish(candidate: Candidate, ledger: Ledger, now: float) -> Wish:
+    pod = candidate.pod
+    before = contribution(pod)
+    holds = contribution({**pod, "status": _with_records(pod)}).wish(before)
+    has = ledger.holders.get(before.holder, {})
+    pending = _condition(pod, PENDING)
+    since = from_time(str(pending["lastTransitionTime"])) if pending and pending.get("lastTransitionTime") else now
+    grows = any(amount > has.get(name, 0) for name, amount in holds.items())
+    return Wish(candidate, before.holder, holds, grows, since)
+
+
+def _with_records(pod: Object) -> dict[str, Any]:
+    """The Pod's status as it would be with all that is desired admitted."""
+    status = dict(pod.get("status") or {})
+    for statuses, records in _records(pod).items():
+        told = {each.get("name"): each for each in status.get(statuses) or ()}
+        for record in records:
+            told[record["name"]] = {**told.get(record["name"], {}), **record}
+        status[statuses] = list(told.values())
+    return status
+
+
+def _records(pod: Object) -> dict[str, list[dict[str, Any]]]:
+    """What an admission writes: by field of the status, the containers whose record changes."""
+    wanted, has = desired(pod), admitted(pod)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+        changed = [
+            {"name": each["name"], "allocatedResources": dict(record_of(each))}
+            for each in _resizable(pod, field)
+            if wanted[field][each["name"]] != has[field][each["name"]]
+        ]
+        if changed:
+            found[statuses] = changed
+    return found
+
+
+def _impossible(wish: Wish, ledger: Ledger, unenforced: Unenforced) -> Verdict | None:
+    """What this node can never give, however empty it were."""
+    wanted, has = desired(wish.pod), admitted(wish.pod)
+    for name, why in sorted(unenforced.items()):
+        key = f"{LIMITS}{name}"
+        for field in wanted:
+            for container, amounts in wanted[field].items():
+                if amounts.get(key) != has[field][container].get(key):
+                    message = f"container {container}: node {ledger.node} cannot change the {name} limit: {why}"
+                    return Verdict(INFEASIBLE, message)
+    if not wish.grows:
+        return None
+    empty = Ledger(ledger.total, ledger.reserved, node=ledger.node)
+    amounts = {name: amount for name, amount in wish.holds.items() if name != PODS}
+    answer = empty.admit(wish.holder, amounts)
+    return Verdict(INFEASIBLE, str(answer)) if isinstance(answer, Shortfall) else None
+
+
+def _admission(pod: Object) -> list[Action]:
+    """One write records all that was desired, and ends the waiting. What was merged in it is removed key by key."""
+    status: dict[str, Any] = {}
+    for statuses, records in _records(pod).items():
+        told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
+        for record in records:
+            dropped = set((told.get(record["name"]) or {}).get("allocatedResources") or ()) - set(
+                record["allocatedResources"]
+            )
+            record["allocatedResources"] |= dict.fromkeys(sorted(dropped))
+        status[statuses] = records
+    if _condition(pod, PENDING) is not None:
+        status["conditions"] = [{"type": PENDING, "$patch": "delete"}]
+    return [_patch(pod, status), _event(pod, "Normal", "ResizeStarted", "Pod resize started")]
+
+
+def _waiting(pod: Object, verdict: Verdict, now: float) -> list[Action]:
+    before = _condition(pod, PENDING)
+    condition = {
+        "type": PENDING,
+        "status": "True",
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "observedGeneration": metadata(pod).get("generation", 0),
+    }
+    if before is not None and all(before.get(name) == value for name, value in condition.items()):
+        return []
+    if before is None or before.get("status") != "True":
+        condition["lastTransitionTime"] = to_time(now)
+    patch = _patch(pod, {"conditions": [condition]})
+    if before is not None and before.get("reason") == verdict.reason:
+        return [patch]
+    return [patch, _event(pod, "Warning", f"Resize{verdict.reason}", verdict.message)]
+
+
+def _settled(candidate: Candidate) -> list[Action]:
+    actions: list[Action] = []
+    pod = candidate.pod
+    if _condition(pod, PENDING) is not None:
+        actions.append(_patch(pod, {"conditions": [{"type": PENDING, "$patch": "delete"}]}))
+    if candidate.completed:
+        actions.append(_event(pod, "Normal", "ResizeCompleted", "Pod resize completed"))
+    return actions
+
+
+def _patch(pod: Object, status: Fields) -> Patch:
+    fields = {"status": status}
+    return Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), "status", strategic=True)
+
+
+def _event(pod: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> Event:
+    return Event(POD, namespace_of(pod), name_of(pod), uid_of(pod), type, reason, message)
+
+
+def _condition(pod: Fields, type: str) -> Fields | None:
+    found = (pod.get("status") or {}).get("conditions") or ()
+    return next((each for each in found if each.get("type") == type), None)

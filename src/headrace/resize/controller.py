@@ -1,0 +1,136 @@
+"""The ResourceManager: sees each node with its ledger and Pods, and runs the admission plan over them.
+
+A key is a node's name, because who is admitted first is decided among all Pods of a node.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from headrace.api.amounts import Amounts, total
+from headrace.api.kinds import NODE, POD
+from headrace.api.objects import Object, metadata, name_of, uid_of
+from headrace.ledger.node import Ledger
+from headrace.ledger.nodes import facts_of
+from headrace.ledger.pods import charged
+from headrace.resize.plan import Candidate, Seen, Unenforced, desired, is_settled, plan
+from headrace.runtime.actions import Action, Patch
+from headrace.runtime.cache import Informers
+from headrace.runtime.controller import Source
+from headrace.runtime.perform import Writing
+from headrace.runtime.refusals import Refusal, Refusals
+from headrace.store.protocol import Refused
+
+BY_NODE = "node name"
+ENFORCEMENT_ANNOTATION = "headrace.dev/enforcement"
+ENDED = ("Succeeded", "Failed")
+
+Wish = dict[str, dict[str, Amounts]]
+Fingerprint = tuple[Ledger, int]
+
+
+class _Enforcement(msgspec.Struct, frozen=True):
+    cpu: str = "enforced"
+    memory: str = "enforced"
+    detail: str = ""
+
+
+class ResourceManager:
+    """What is remembered here (refusals, resizes under way) may be lost: the next look finds out again."""
+
+    name = "resource-manager"
+
+    def __init__(self, informers: Informers) -> None:
+        self._pods, self._nodes = informers.of(POD), informers.of(NODE)
+        self._pods.add_index(BY_NODE, bound_to)
+        self._refusals: Refusals[Wish] = Refusals()
+        self._ledgers: dict[str, Fingerprint] = {}
+        self._completed: set[str] = set()
+        self.sources: Sequence[Source] = (
+            Source(self._pods, self._pod_changed),
+            Source(self._nodes, self._node_changed),
+        )
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            self._refusals.forget(uid_of(before))
+            self._completed.discard(uid_of(before))
+        elif before is not None and after is not None and is_settled(after) and not is_settled(before):
+            self._completed.add(uid_of(after))
+        return {node for pod in (before, after) if pod is not None for node in bound_to(pod)}
+
+    def _node_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        name = name_of(after or before or {})
+        if after is None:
+            self._refusals.ledger_changed(name)
+            self._ledgers.pop(name, None)
+            return ()
+        return (name,)
+
+    async def observe(self, key: str) -> Seen | None:
+        node = self._nodes.get(key)
+        if node is None:
+            return None
+        bound = self._pods.indexed(BY_NODE, key)
+        ledger, facts = ledger_of(node, bound), facts_of(node)
+        fingerprint = (ledger, facts.confirmed)
+        if self._ledgers.get(key) != fingerprint:
+            self._refusals.ledger_changed(key)
+            self._ledgers[key] = fingerprint
+        pods = tuple(self._candidate(pod) for pod in bound if _is_staying(pod))
+        return Seen(ledger, pods, unenforced(node))
+
+    def _candidate(self, pod: Object) -> Candidate:
+        uid = uid_of(pod)
+        refusal = self._refusals.of(uid)
+        refused = refusal.message if refusal is not None and refusal.wish == desired(pod) else None
+        completed = uid in self._completed
+        self._completed.discard(uid)
+        return Candidate(pod, refused, completed)
+
+    def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
+        return plan(seen, now)
+
+    def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+        """Remembered: the next look tells it in the Pod's condition, and asks again when the ledger has changed."""
+        if not isinstance(action, Patch):
+            raise AssertionError(f"{key}: only an admission can be refused, not {action}") from refusal
+        for candidate in seen.pods:
+            pod = candidate.pod
+            if name_of(pod) == action.name and metadata(pod).get("namespace") == action.namespace:
+                self._refusals.remember(Refusal(uid_of(pod), key, desired(pod), str(refusal)))
+        return ()
+
+
+def ledger_of(node: Object, bound: Iterable[Object]) -> Ledger:
+    """The node's ledger as far as Pods and strays tell it. Raises InvalidQuantity."""
+    facts = facts_of(node)
+    holders: dict[str, Amounts] = dict(facts.strays)
+    for pod in bound:
+        held = charged(pod)
+        if held is not None:
+            holders[held.holder] = held.held()
+    return Ledger(facts.capacity, facts.reserved, holders, total(holders.values()), name_of(node))
+
+
+def unenforced(node: Object) -> Unenforced:
+    """What the node's agent says that it cannot enforce. Text that is not an agent's says nothing."""
+    text = (metadata(node).get("annotations") or {}).get(ENFORCEMENT_ANNOTATION)
+    if not text:
+        return {}
+    try:
+        told = msgspec.json.decode(str(text), type=_Enforcement)
+    except msgspec.DecodeError:
+        return {}
+    found: dict[str, Any] = {"cpu": told.cpu, "memory": told.memory}
+    return {name: told.detail or "not enforced there" for name, how in found.items() if how == "none"}
+
+
+def bound_to(pod: Object) -> Iterable[str]:
+    node = (pod.get("spec") or {}).get("nodeName")
+    return (str(node),) if node else ()
+
+
+def _is_staying(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") not in ENDED and not metadata(pod).get("deletionTimestamp")

@@ -1,0 +1,157 @@
+"""What the scheduler knows of nodes and devices, kept by the informers' changes.
+
+A placement that was decided is *assumed* until the caches show it, so that the next Pod is not promised the same room.
+The guard of the store decides; an assumption only saves its refusals.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headrace.api.objects import Fields, Object, key_of, name_of
+from headrace.devices.allocate.in_use import results_of
+from headrace.devices.allocate.inventory import Inventory
+from headrace.ledger.node import Ledger
+from headrace.ledger.nodes import facts_of
+from headrace.ledger.pods import charged
+from headrace.runtime.cache import Informer
+from headrace.scheduling.filters import Candidate, Wanted, host_ports
+
+Ports = frozenset[tuple[str, str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    node: str
+    claims: tuple[str, ...]
+
+
+class View:
+    """Candidates with their ledgers, and the inventory of devices. Fed by `watch`; reads need no I/O."""
+
+    def __init__(self, nodes: Informer, pods: Informer, claims: Informer, slices: Informer, classes: Informer) -> None:
+        self.inventory = Inventory()
+        self._claims = claims
+        self._nodes: dict[str, Object] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._ports: dict[str, dict[str, Ports]] = {}
+        self._placed: dict[str, str] = {}
+        self._assumed: dict[str, _Assumed] = {}
+        nodes.subscribe(self._node_changed)
+        pods.subscribe(self._pod_changed)
+        claims.subscribe(self._changed(self._put_claim, self.inventory.drop_claim, key_of))
+        slices.subscribe(self._changed(self._put_slice, self.inventory.drop_slice, name_of))
+        classes.subscribe(self._changed(self.inventory.put_class, self.inventory.drop_class, name_of))
+
+    def candidates(self) -> Iterator[Candidate]:
+        for name, node in self._nodes.items():
+            used: Ports = frozenset().union(*self._ports.get(name, {}).values())
+            yield Candidate(node, self._ledgers[name], used)
+
+    def assume(self, pod: Wanted, node: str, allocations: Mapping[str, Fields]) -> None:
+        """Count the Pod on the node, and its claims' devices as in use, until the caches say what is so."""
+        self.forget(pod.key)
+        self._assumed[pod.key] = _Assumed(node, tuple(allocations))
+        self._hold(pod.key, node, pod.amounts, pod.ports)
+        for claim, allocation in allocations.items():
+            self.inventory.hold(claim, results_of(({"status": {"allocation": allocation}},)))
+
+    def forget(self, key: str) -> None:
+        """The assumption about this Pod is over: it was refused, or the caches show what became of it."""
+        assumed = self._assumed.pop(key, None)
+        if assumed is None:
+            return
+        self._release(key)
+        for claim in assumed.claims:
+            known = self._claims.get(claim)
+            if known is None:
+                self.inventory.drop_claim(claim)
+            else:
+                self.inventory.put_claim(claim, known)
+
+    # Changes that the informers tell
+
+    def _node_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None:
+            assert before is not None
+            self._nodes.pop(name_of(before), None)
+            return
+        facts = facts_of(after)
+        name = name_of(after)
+        self._nodes[name] = after
+        old = self._ledgers.get(name)
+        holders = {} if old is None else {k: v for k, v in old.holders.items() if not k.startswith("stray ")}
+        ledger = Ledger(facts.capacity, facts.reserved, node=name)
+        for holder, held in (*holders.items(), *facts.strays):
+            ledger = ledger.record(holder, held)
+        self._ledgers[name] = ledger
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        pod = after if after is not None else before
+        assert pod is not None
+        key = key_of(pod)
+        held = charged(after) if after is not None else None
+        if held is None:
+            if after is None or not self._is_pending(after):
+                self.forget(key)
+                self._release(key)
+            return
+        self.forget(key)
+        self._hold(key, held.node, held.held(), host_ports(pod.get("spec") or {}))
+
+    @staticmethod
+    def _is_pending(pod: Fields) -> bool:
+        return not (pod.get("spec") or {}).get("nodeName")
+
+    def _put_claim(self, claim: Object) -> None:
+        key = key_of(claim)
+        if any(key in assumed.claims for assumed in self._assumed.values()) and not _is_allocated(claim):
+            return  # the write that allocates it is on its way
+        self.inventory.put_claim(key, claim)
+
+    def _put_slice(self, resource_slice: Object) -> None:
+        self.inventory.put_slice(name_of(resource_slice), resource_slice)
+
+    def _hold(self, key: str, node: str, amounts: Mapping[str, int], ports: Ports) -> None:
+        self._release(key)
+        ledger = self._ledgers.get(node) or Ledger({}, {}, node=node)
+        self._ledgers[node] = ledger.record(_holder(key), amounts)
+        self._placed[key] = node
+        if ports:
+            self._ports.setdefault(node, {})[key] = ports
+
+    def _release(self, key: str) -> None:
+        node = self._placed.pop(key, None)
+        if node is not None:
+            self._ledgers[node] = self._ledgers[node].release(_holder(key))
+            self._ports.get(node, {}).pop(key, None)
+
+    @staticmethod
+    def _changed(
+        put: Callable[[Object], None], drop: Callable[[str], None], key: Callable[[Fields], str]
+    ) -> Callable[[Object | None, Object | None], None]:
+        def told(before: Object | None, after: Object | None) -> None:
+            if after is not None:
+                put(after)
+            elif before is not None:
+                drop(key(before))
+
+        return told
+
+
+def _is_allocated(claim: Fields) -> bool:
+    return bool((claim.get("status") or {}).get("allocation"))
+
+
+def _holder(key: str) -> str:
+    return f"Pod {key}"
+
+
+def score(ledger: Ledger, wanted: Mapping[str, int], resources: Iterable[str] = ("cpu", "memory")) -> int:
+    """kube-scheduler's LeastAllocated: the mean share that would stay free, in percent."""
+    shares = []
+    for name in resources:
+        allocatable = ledger.total.get(name, 0) - ledger.reserved.get(name, 0)
+        if allocatable > 0:
+            free = allocatable - ledger.allocated.get(name, 0) - wanted.get(name, 0)
+            shares.append(100 * max(0, free) // allocatable)
+    return sum(shares) // len(shares) if shares else 0

@@ -3,16 +3,18 @@
 The threaded writer and the inline one both call `run`; nothing here knows about threads or the event loop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 import apsw
 
+from headrace.api.quantity import InvalidQuantity
 from headrace.ledger.books import GUARDED, Books
+from headrace.ledger.node import Ledger
 from headrace.store import statements
 from headrace.store.history import History
-from headrace.store.protocol import AlreadyExists, Conflict, NotFound, Refused, StoreError
+from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, StoreError
 from headrace.store.rows import Change, Key, Write
 
 NODES = "nodes"
@@ -29,11 +31,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`answers` match the requests: the revision of a write (0 for a dry one), or why it was refused."""
+    """`answers` match the requests: the revision of a write (0 for a dry one), or why it was refused.
+
+    `ledgers` are those of all nodes after the commit.
+    """
 
     answers: list[int | StoreError]
     changes: list[Change]
     revision: int
+    ledgers: Mapping[str, Ledger]
 
 
 class Committer:
@@ -41,6 +47,7 @@ class Committer:
         self.books = books
         self._connection = connection
         self._history = history
+        self._ledgers = books.nodes()
         self._revision: int = connection.execute(statements.LAST_REVISION).get
 
     @property
@@ -64,7 +71,9 @@ class Committer:
             raise
         self.books.keep()
         self._history.reached(self._revision, compacted)
-        return Batch(answers, changes, self._revision)
+        if any(change.key.resource in GUARDED for change in changes):
+            self._ledgers = self.books.nodes()
+        return Batch(answers, changes, self._revision, self._ledgers)
 
     def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
         write = request.write
@@ -77,7 +86,10 @@ class Committer:
         revision = self._revision + 1
         if key.resource in GUARDED:
             after = None if write.body is None else write.object
-            shortfall = self.books.apply(key, after, revision, write.confirmed)
+            try:
+                shortfall = self.books.apply(key, after, revision, write.confirmed)
+            except InvalidQuantity as error:
+                return Invalid(f'{key.resource} "{key.name}" has an amount that cannot be charged: {error}')
             if shortfall is not None:
                 return Refused(shortfall)
         if request.dry:
@@ -102,9 +114,9 @@ class Committer:
             execute(statements.REMOVE, key)
             assert before is not None
             gone = at_revision(before, before_gap, previous, revision)
-            node = self.books.departed_node(revision)
-            if node is not None:
-                execute(statements.DEPART, (revision, node, *key, checksum_of(key, before), before))
+            departed = self.books.departed_at(revision)
+            if departed is not None:
+                execute(statements.DEPART, (revision, departed.node, *key, checksum_of(key, before), before))
         if key.resource == NODES:
             confirmed = self.books.confirmed(key.name)
             execute(statements.SETTLE, (key.name, EVERY_REVISION if confirmed is None else confirmed))

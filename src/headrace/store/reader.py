@@ -64,7 +64,8 @@ class Reader:
         key = Key(resource, namespace, name)
         if checksum_of(key, body) != checksum:
             raise Corrupt(
-                f"{self._file} is damaged: {resource} {namespace}/{name} at revision {revision} fails its checksum"
+                f"{self._file} is damaged: {resource} {namespace}/{name} at revision {revision} fails its checksum. "
+                "Stop, keep a copy of the file and restore a backup"
             )
         told = None if body is not None else at_revision(before, gap, previous, revision)
         return Change(key, revision, body, before, told)

@@ -32,7 +32,7 @@ MEMORY = ":memory:"
 
 
 class SQLiteRows:
-    """Made by `open_rows`. `books` belongs to the writer: look at it when nothing is being written."""
+    """Made by `open_rows`. `ledgers` are the nodes' as of the last commit; `books` belongs to the writer."""
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class SQLiteRows:
         backlog: int,
     ) -> None:
         self.books = books
+        self.ledgers = books.nodes()
         self._file = file
         self._writing = writing
         self._reading = reading
@@ -116,6 +117,7 @@ class SQLiteRows:
         return found
 
     def _publish(self, batch: Batch) -> None:
+        self.ledgers = batch.ledgers
         self._watchers.publish(batch.changes, batch.revision)
 
 

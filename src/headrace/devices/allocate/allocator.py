@@ -82,8 +82,8 @@ class Search:
             self._problem = Problem(node, pools, demand, inventory.in_use, inventory.selectors, features)
             self._problem.enter()
             structure = structure_of(self._problem)
-            needs_walk = is_plain or structure.needs_walk(self._problem)
-            self._walk = Walk(self._problem) if needs_walk else FastWalk(self._problem, structure)
+            is_plain = is_plain or structure.is_odd
+            self._walk = Walk(self._problem) if is_plain else FastWalk(self._problem, structure)
         except Failure as failure:
             self._outcome = Failed(failure.kind, failure.text, failure.fatal)
 

@@ -33,13 +33,20 @@ class Position:
 
 
 class Bounds:
-    """`is_hopeless` is the question; `work` counts the choices that were looked at."""
+    """`is_hopeless` is the question; `work` counts the choices that were looked at.
+
+    Requests from the first on at which an error could be met (`horizon`) do not count: a branch may be refused only if
+    the plain walk could not have got as far as that.
+    """
 
     def __init__(self, problem: Problem, structure: Structure) -> None:
         self.problem, self.structure = problem, structure
         self.work = 0
         self.rooms = Rooms(problem, structure)
-        self._slots = [request.wants for claim in problem.demand.claims for request in claim.requests]
+        slots = [request.wants for claim in problem.demand.claims for request in claim.requests]
+        failing = (at for at, wants in enumerate(slots) if any(structure.may_fail(problem, want) for want in wants))
+        self.horizon = next(failing, len(slots))
+        self._slots = slots[: self.horizon]
         self._slot_of = {want.number: slot for slot, wants in enumerate(self._slots) for want in wants}
         self._fitting = self._with_room(structure)
         self._least = [min(max(problem.count(want), 0) for want in wants) for wants in self._slots]
@@ -83,6 +90,8 @@ class Bounds:
     def is_hopeless(self, position: Position) -> bool:
         self.work += 1
         want, partial = position.want, position.partial
+        if want.number not in self._slot_of:
+            return False
         missing = self.problem.count(want) - position.number
         options = self.of_claim(position.options, want, partial.values)
         if options.bit_count() < missing:

@@ -1,8 +1,8 @@
 """The walk with pruning: the same order, so the same first answer, without the branches that cannot hold one.
 
 It goes straight down first. From the first dead end on, `Bounds` refuse hopeless branches, devices that nothing tells
-apart from one that failed are skipped, and positions that failed are remembered. Use it only where the structure does
-not need the plain walk.
+apart from one that failed are skipped, and positions that failed are remembered. An error is met just where the plain
+walk meets it, since only branches without one are left out. Not for odd structures.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ class FastWalk(Walk):
         frame = _Options(want, number, partial, start, 0)
         if want.is_all:
             return frame if self._bounds is None or self._may_hold(frame, 0) else None
-        if self._bounds is not None:
-            options = self._bounds.options(partial, want)
-        elif want.is_admin:
-            options = self._structure.candidates[want.number] & ~partial.mine
-        else:
-            options = self._structure.candidates[want.number] & ~(self.problem.used | partial.taken)
-        frame.options = options >> start << start
+        frame.options = self._options(want, partial) >> start << start
         return frame if self._bounds is None or self._may_hold(frame, frame.options) else None
+
+    def _options(self, want: Want, partial: Partial) -> int:
+        """The devices to try: those that may fit, and those on which the walk would meet an error."""
+        free = ~partial.mine if want.is_admin else ~(self.problem.used | partial.taken)
+        if self._bounds is not None:
+            return self._bounds.options(partial, want) | self._structure.errors[want.number] & free
+        return (self._structure.candidates[want.number] | self._structure.errors[want.number]) & free
 
     def _may_hold(self, frame: _Options, options: int) -> bool:
         """Whether the frame may lead to an answer, by what failed before and by the bounds."""
@@ -86,6 +87,8 @@ class FastWalk(Walk):
             index = low.bit_length() - 1
             frame.cursor = index + 1
             self.work += 1
+            if self._structure.errors[frame.want.number] & low:
+                self.problem.is_selected(frame.want, index)
             if self._must_have_room and not self._has_room(frame.partial, frame.want, index):
                 continue
             grown = placed(self.problem, frame.partial, frame.want, index)
@@ -119,7 +122,7 @@ class FastWalk(Walk):
             return None
         failed = self._twins.of(frame.tried, frame.partial)
         if frame.key is None:
-            frame.options &= self._bounds.options(frame.partial, frame.want)
+            frame.options &= self._options(frame.want, frame.partial)
             if not self._may_hold(frame, frame.options | 1 << frame.tried):
                 return None
         frame.options &= ~failed

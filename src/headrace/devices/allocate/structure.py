@@ -1,7 +1,7 @@
 """What a node's devices are worth to a demand, boiled down to what can decide the search.
 
 Two nodes of equal structure (and equal use) get the same answer at the same positions, whatever their devices are
-called. Where an error could be met, or the order of picks alone could decide, the plain walk has to go.
+called. Where the order of picks alone could decide (`is_odd`), the plain walk has to go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Groups = dict[Value, int]  # devices by the value of one attribute
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """`candidates[want]` are the devices a want accepts, used or not; `errors[want]` those whose check fails.
+    """`candidates[want]` are the devices a want accepts, used or not; `errors[want]` those whose check is an error.
 
     `groups[claim][constraint]` holds the devices by value of that constraint's attribute.
     """
@@ -31,14 +31,11 @@ class Structure:
     counting: int
     is_odd: bool
 
-    def needs_walk(self, problem: Problem) -> bool:
-        """Whether an error could be met, or an order of picks could matter that the bounds do not know."""
-        if self.is_odd:
+    def may_fail(self, problem: Problem, want: Want) -> bool:
+        """Whether the walk could meet an error at the want, or the bounds do not know enough (lists overlap)."""
+        if want.constraints and (want.is_all or problem.has_lists):
             return True
-        return any(
-            error & (-1 if want.is_admin else ~problem.used)
-            for want, error in zip(problem.demand.wants, self.errors, strict=True)
-        )
+        return bool(self.errors[want.number] & (-1 if want.is_admin else ~problem.used))
 
 
 def structure_of(problem: Problem) -> Structure:
@@ -50,7 +47,7 @@ def structure_of(problem: Problem) -> Structure:
     candidates, errors = [], []
     for want in problem.demand.wants:
         yes, error = _candidates(problem, want)
-        for number in want.constraints:
+        for number in () if want.is_all else want.constraints:
             yes &= _union(groups[want.claim][number])
         candidates.append(yes)
         errors.append(error)
@@ -103,13 +100,10 @@ def _union(groups: Groups) -> int:
 
 
 def _is_odd(problem: Problem, groups: tuple[tuple[Groups, ...], ...]) -> bool:
-    """Attributes without a value count only when they come first; a constraint on an All is an error; lists overlap."""
-    wants = problem.demand.wants
-    if any(want.derived for want in wants) or any(want.is_all and want.constraints for want in wants):
+    """An attribute without a value counts only when it comes first; a derived one differs from want to want."""
+    if any(want.derived for want in problem.demand.wants):
         return True
-    if problem.has_lists and any(each.constraints for each in problem.demand.claims):
-        return True
-    if any(NO_VALUE in each for of_claim in groups for each in of_claim):
+    if not problem.has_lists and any(NO_VALUE in each for of_claim in groups for each in of_claim):
         return True
     return any(amount < 0 for device in problem.devices if device.takes_counters for amount in device.consumes.values())
 

@@ -36,7 +36,12 @@ class Twins:
     def _kind(self, index: int) -> Hashable:
         problem, structure, device = self.problem, self.structure, self.problem.devices[index]
         member = tuple(mask >> index & 1 for mask in structure.candidates)
-        if not any(member):
+        failing = tuple(mask >> index & 1 for mask in structure.errors)
+        if any(
+            want.is_all and want.constraints and index in problem.alls[want.number] for want in problem.demand.wants
+        ):
+            return index  # the order of all devices decides whether a constraint is met before a device in use
+        if not any(member) and not any(failing):
             return None
         values = tuple(
             next((value for value, mask in groups.items() if mask >> index & 1), None)
@@ -63,7 +68,7 @@ class Twins:
                     if structure.candidates[want.number] >> index & 1
                 ),
             )
-        return member, values, counters, shares, problem.used >> index & 1
+        return member, failing, values, counters, shares, problem.used >> index & 1
 
     def of(self, index: int, partial: Partial) -> int:
         """The devices that are now equal to this one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headrace.api.kinds import NAMESPACE, Kind
 from headrace.api.objects import Object
 from headrace.api.times import to_time
-from headrace.runtime.actions import Action, Again, Delete, Patch, Subresource
+from headrace.runtime.actions import Action, Again, Delete, Patch
 from headrace.store.protocol import Deletion, Preconditions
 
 FINALIZER = "kubernetes"
@@ -42,7 +42,7 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
         if FINALIZER not in finalizers:
             return ()
         left = [each for each in finalizers if each != FINALIZER]
-        return (Subresource(NAMESPACE, "", name, "finalize", {**seen.namespace, "spec": {"finalizers": left}}),)
+        return (Patch(NAMESPACE, "", name, {"spec": {"finalizers": left or None}}, version, "finalize"),)
     deletes = [
         Delete(each.kind, name, each.name, Deletion(Preconditions(uid=each.uid), propagation="Background"))
         for each in seen.content

@@ -1,0 +1,117 @@
+"""Request bodies: read within limits of size and time, decoded from JSON or YAML, never deeper than the limit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+import orjson
+
+from headrace.api.limits import BODY_BYTES, BODY_IDLE_SECONDS, JSON_DEPTH
+from headrace.apiserver.statuses import Failure
+from headrace.store.protocol import BadRequest
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+class Disconnected(Exception):
+    """The client went away in the middle of its request: nobody waits for an answer."""
+
+
+async def read(receive: Receive, declared: bytes | None) -> bytes:
+    """The whole body. `declared` is the Content-Length header: a body too large is refused before it is sent."""
+    if declared is not None and declared.isdigit() and int(declared) > BODY_BYTES:
+        raise _too_large()
+    message = await _next(receive)
+    body: bytes = message["body"]
+    if not message["more_body"]:
+        if len(body) > BODY_BYTES:
+            raise _too_large()
+        return body
+    pieces, size = [body], len(body)
+    while message["more_body"]:
+        message = await _next(receive)
+        pieces.append(message["body"])
+        size += len(message["body"])
+        if size > BODY_BYTES:
+            raise _too_large()
+    return b"".join(pieces)
+
+
+async def _next(receive: Receive) -> MutableMapping[str, Any]:
+    try:
+        async with asyncio.timeout(BODY_IDLE_SECONDS):
+            message = await receive()
+    except TimeoutError:
+        raise Failure(
+            408, "Timeout", f"no part of the request's body arrived for {BODY_IDLE_SECONDS:g} seconds", close=True
+        ) from None
+    if message["type"] == "http.disconnect":
+        raise Disconnected
+    return message
+
+
+def _too_large() -> Failure:
+    return Failure(
+        413,
+        "RequestEntityTooLarge",
+        f"Request entity too large: limit is {BODY_BYTES} bytes",
+        close=True,
+    )
+
+
+def decode(body: bytes, content_type: str, accepted: Iterable[str] = (JSON, YAML)) -> Any:
+    """The value in a body. `content_type` may carry parameters; empty means JSON."""
+    kind = content_type.partition(";")[0].strip().lower() or JSON
+    if kind == "application/x-yaml":
+        kind = YAML
+    if kind not in accepted:
+        raise unsupported(kind, accepted)
+    value = _yaml(body) if kind.endswith("yaml") else _json(body)
+    if body.count(b"{") + body.count(b"[") > JSON_DEPTH or kind.endswith("yaml"):
+        _check_depth(value)
+    return value
+
+
+def unsupported(kind: str, accepted: Iterable[str]) -> Failure:
+    words = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    if kind == PROTOBUF:
+        words += " (this server does not read protobuf)"
+    return Failure(415, "UnsupportedMediaType", words)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def _yaml(body: bytes) -> Any:
+    import yaml
+
+    from headrace.apiserver.yaml_documents import load
+
+    try:
+        return load(body)
+    except yaml.YAMLError as error:
+        raise BadRequest(f"couldn't get version/kind; yaml parse error: {error}") from None
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > JSON_DEPTH + 1:
+            raise BadRequest(f"the body is nested more than {JSON_DEPTH} levels deep")
+        deeper: list[Any] = []
+        for entry in level:
+            if type(entry) is dict:
+                deeper.extend(entry.values())
+            elif type(entry) is list:
+                deeper.extend(entry)
+        level = deeper

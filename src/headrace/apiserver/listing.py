@@ -1,0 +1,45 @@
+"""List answers, spliced from stored bodies without decoding them."""
+
+from typing import Any
+
+import orjson
+
+from headrace.objects.registry import Served
+
+
+def list_metadata(revision: str, resume: str, remaining: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"resourceVersion": revision}
+    if resume:
+        found["continue"] = resume
+        if remaining is not None:
+            found["remainingItemCount"] = remaining
+    return found
+
+
+def list_body(served: Served, bodies: list[bytes], revision: str, resume: str, remaining: int | None) -> bytes:
+    head = {
+        "kind": served.list_kind or f"{served.kind.kind}List",
+        "apiVersion": served.kind.api_version,
+        "metadata": list_metadata(revision, resume, remaining),
+    }
+    return b'%s,"items":[%s]}' % (orjson.dumps(head)[:-1], b",".join(bodies))
+
+
+def partial_object(obj: dict[str, Any]) -> dict[str, Any]:
+    """What metadata-only clients (garbage collectors, quota) read."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj.get("metadata") or {},
+    }
+
+
+def partial_list_body(bodies: list[bytes], revision: str, resume: str, remaining: int | None) -> bytes:
+    return orjson.dumps(
+        {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": list_metadata(revision, resume, remaining),
+            "items": [partial_object(orjson.loads(body)) for body in bodies],
+        }
+    )

@@ -1,0 +1,111 @@
+"""What a request asks for, read from its method and URL as Kubernetes' RequestInfo does."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import parse_qsl
+
+from headrace.apiserver.identity import Identity
+
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", ""]
+
+ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
+CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
+_WRITES: dict[str, Verb] = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_PARTS = frozenset({"status", "finalize"})
+
+
+async def _no_body() -> bytes:
+    return b""
+
+
+@dataclass(slots=True)
+class Request:
+    """`plural` is empty for paths that name no resource. `read` gives the body, once."""
+
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict)
+    verb: Verb = ""
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+    identity: Identity = ANONYMOUS
+    accept: str = ""
+    content_type: str = ""
+    user_agent: str = ""
+    read: Callable[[], Awaitable[bytes]] = _no_body
+
+    @property
+    def resource(self) -> str:
+        """`pods`, `deployments.apps`: as Kubernetes names a resource in messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter; empty and `1` count as true, as for Go's converter."""
+        value = self.query.get(name)
+        return value is not None and value.lower() not in ("false", "0")
+
+
+def parse(method: str, path: str, query_string: bytes) -> Request:
+    request = Request(method, path)
+    if query_string:
+        request.query = dict(parse_qsl(query_string.decode("utf-8", "replace"), keep_blank_values=True))
+    parts = path.split("/")
+    if parts[-1] == "":
+        parts.pop()  # some clients end their paths with a slash
+    if len(parts) < 4:
+        return request
+    if parts[1] == "api":
+        request.version, rest = parts[2], 3
+    elif parts[1] == "apis" and len(parts) > 4:
+        request.group, request.version, rest = parts[2], parts[3], 4
+    else:
+        return request
+    if not _read_resource(request, parts[rest:]):
+        return request
+    request.verb = _verb(request)
+    if request.verb in ("list", "watch", "deletecollection") and not request.name:
+        request.name = _single_name(request.query.get("fieldSelector", ""))
+    return request
+
+
+def _read_resource(request: Request, parts: list[str]) -> bool:
+    if parts[0] == "namespaces" and len(parts) > 1:
+        request.namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_PARTS:
+            parts = parts[2:]
+        else:
+            request.namespace = ""
+    if not all(parts) or len(parts) > 3:
+        request.namespace = ""
+        return False
+    request.plural = parts[0]
+    if len(parts) > 1:
+        request.name = parts[1]
+    if len(parts) > 2:
+        request.subresource = parts[2]
+    return True
+
+
+def _verb(request: Request) -> Verb:
+    if request.subresource in CONNECTS:
+        return "create"  # whatever the method: a shell is not a read
+    if request.method in ("GET", "HEAD"):
+        if request.query and request.flag("watch"):
+            return "watch"
+        return "get" if request.name else "list"
+    verb = _WRITES.get(request.method, "")
+    return "deletecollection" if verb == "delete" and not request.name else verb
+
+
+def _single_name(selector: str) -> str:
+    """The name that a field selector pins, so that who may read one object may also watch it."""
+    for term in selector.split(","):
+        key, equals, value = term.partition("=")
+        if key == "metadata.name" and equals:
+            return value.removeprefix("=")
+    return ""

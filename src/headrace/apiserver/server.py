@@ -1,0 +1,168 @@
+"""Putting the API server together and keeping it up: listen, follow credentials, stop without cutting answers short."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import uvicorn
+
+from headrace.apiserver.app import App
+from headrace.apiserver.authentication import Authenticator
+from headrace.apiserver.authorization import Authorizer
+from headrace.apiserver.connection import Connection
+from headrace.apiserver.discovery import Discovery
+from headrace.apiserver.joining import Joining
+from headrace.apiserver.lanes import Streams
+from headrace.apiserver.logs import PodLogs
+from headrace.apiserver.node_authorization import NodeAuthorizer
+from headrace.apiserver.nodes import Nodes, NoNodes
+from headrace.apiserver.observing import Health, Observations
+from headrace.apiserver.openapi import OpenApi
+from headrace.apiserver.pki import Pki, ensure, write_kubeconfig
+from headrace.apiserver.printing import Printing
+from headrace.apiserver.resources import Resources
+from headrace.apiserver.routes import Routes
+from headrace.objects.local import LocalStore
+
+IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
+STOP_SECONDS = 10
+DATE_SECONDS = 1.0
+BACKLOG = 512
+
+NO_NODES = NoNodes()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that listens. `url` is what clients on this machine use; `kubeconfig` is the administrator's."""
+
+    url: str
+    port: int
+    pki: Pki
+    kubeconfig: Path
+    health: Health
+    observations: Observations
+
+
+class _Listener(uvicorn.Server):
+    """uvicorn's server without its signal handlers, stopped by an event instead of by polling."""
+
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, streams: Streams) -> None:
+        super().__init__(config)
+        self.config.load()
+        self.config.ssl = context
+        self.ready = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self._streams = streams
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def main_loop(self) -> None:
+        counter = 0
+        while not self.stopping.is_set():
+            await self.on_tick(counter)  # a counter of 0 renews the Date header
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DATE_SECONDS):
+                    await self.stopping.wait()
+        self._streams.end_all()
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    store: LocalStore,
+    *,
+    data_dir: Path,
+    host: str = "127.0.0.1",
+    port: int = 7443,
+    nodes: Nodes = NO_NODES,
+    wall: Callable[[], float] = time.time,
+) -> AsyncIterator[Running]:
+    """Serves while the body runs; `port` 0 takes a free one. On leaving, open watches end and answers are finished.
+
+    `data_dir` gets `pki/`, and the kubeconfigs `kubeconfig` (administrator), `controller.kubeconfig` and
+    `viewer.kubeconfig`, all 0600. Raises OSError when the address is taken.
+    """
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    url = f"https://{_reachable(host)}:{port}"
+    pki = ensure(data_dir / "pki", wall(), (host,))
+    kubeconfig = data_dir / "kubeconfig"
+    write_kubeconfig(pki, kubeconfig, url, "admin")
+    for client in ("controller", "viewer"):
+        write_kubeconfig(pki, data_dir / f"{client}.kubeconfig", url, client)
+
+    streams, health, observations = Streams(), Health(), Observations()
+    authenticator = Authenticator(store, wall, streams.end_of)
+    await authenticator.load()
+    routes = Routes(
+        Discovery(store.registry),
+        OpenApi(store.registry),
+        health,
+        observations,
+        Joining(store, pki, wall),
+        pki,
+        version("headrace"),
+    )
+    app = App(
+        authenticator=authenticator,
+        authorizer=Authorizer(NodeAuthorizer(store)),
+        resources=Resources(store, store.registry, Printing(wall), PodLogs(store, nodes)),
+        routes=routes,
+        streams=streams,
+        observations=observations,
+    )
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    listener = _Listener(config, pki.server_context(), streams)
+    async with asyncio.TaskGroup() as tasks:
+        follower = tasks.create_task(authenticator.follow())
+        server = tasks.create_task(listener.serve([listening]))
+        await listener.ready.wait()
+        try:
+            yield Running(url, port, pki, kubeconfig, health, observations)
+        finally:
+            listener.stopping.set()
+            await server
+            follower.cancel()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+    return listening
+
+
+def _reachable(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1" if host == "0.0.0.0" else "[::1]"
+    return f"[{host}]" if ":" in host else host

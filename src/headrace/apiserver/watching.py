@@ -1,0 +1,190 @@
+"""Lists and watches with Kubernetes' meaning of resourceVersion; a watch is one JSON line per change.
+
+An error after the headers are sent is an ERROR event with a Status, and the end of the stream.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
+
+import orjson
+
+from headrace.apiserver.answers import Stream
+from headrace.apiserver.listing import partial_object
+from headrace.apiserver.negotiation import OBJECTS, Form, accepted
+from headrace.apiserver.printing import Printing
+from headrace.apiserver.requests import Request
+from headrace.apiserver.statuses import Failure, status_of
+from headrace.objects.local import LocalStore
+from headrace.objects.registry import Served
+from headrace.store.protocol import BadRequest, StoreError
+
+WATCH_SECONDS = 1800.0  # a watch's longest life where the client names none; it resumes from its last revision
+BOOKMARK_SECONDS = 60.0
+INITIAL_PAGE = 500
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+Bodies = tuple[list[bytes], str, str, int | None]
+
+
+class Watching:
+    def __init__(self, store: LocalStore, printing: Printing) -> None:
+        self._store = store
+        self._printing = printing
+
+    async def listed(self, request: Request, served: Served) -> Bodies:
+        """Bodies, revision, resume token, remaining count. Raises Gone, BadRequest, or a 504 Failure for the future."""
+        query = request.query
+        resume = query.get("continue", "")
+        found = await self._store.list_bodies(
+            served.kind,
+            request.namespace,
+            labels=query.get("labelSelector", ""),
+            fields=query.get("fieldSelector", ""),
+            limit=_whole_number(query, "limit"),
+            resume=resume,
+        )
+        if not resume:
+            self._check_revision(query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""), found[1])
+        return found
+
+    def _check_revision(self, wanted: str, match: str, current: str) -> None:
+        """We answer from the newest state: right for every wish but an exact older revision."""
+        if match not in ("", "NotOlderThan", "Exact"):
+            raise BadRequest(f"resourceVersionMatch: {match!r} must be NotOlderThan or Exact")
+        if not wanted:
+            return
+        if not (wanted.isascii() and wanted.isdigit()):
+            raise BadRequest(f"Invalid value: {wanted!r}: resourceVersion must be a number that this server gave out")
+        if int(wanted) > int(current):
+            raise _too_new(wanted, current)
+        if match == "Exact" and int(wanted) != int(current):
+            raise Failure(410, "Expired", f"The provided resource version {wanted} is no longer available")
+
+    async def stream(self, request: Request, served: Served) -> Stream:
+        """What is wrong with the request is raised here; what goes wrong later is told in the stream."""
+        query = request.query
+        seconds = float(_whole_number(query, "timeoutSeconds")) or WATCH_SECONDS
+        fields = query.get("fieldSelector", "")
+        if request.name and "metadata.name" not in fields:
+            fields = f"{fields},metadata.name={request.name}" if fields else f"metadata.name={request.name}"
+        form = accepted(request.accept).among(OBJECTS)
+        watch = _Watch(self._store, self._printing, request, served, fields, form)
+        await watch.begin()
+        return Stream(watch.lines(), "watch", seconds=seconds)
+
+
+class _Watch:
+    """One open watch."""
+
+    def __init__(
+        self, store: LocalStore, printing: Printing, request: Request, served: Served, fields: str, form: Form
+    ) -> None:
+        self._store = store
+        self._request = request
+        self._served = served
+        self._fields = fields
+        self._labels = request.query.get("labelSelector", "")
+        self._bookmarks = request.flag("allowWatchBookmarks") and form != "table"
+        self._form = _former(printing, request, served, form)
+        self._page_now: Bodies | None = None
+        self._events: AsyncIterator[tuple[str, bytes]] | None = None
+        self._tells_end = False
+
+    async def begin(self) -> None:
+        """Read the state first where the client asks for it (`sendInitialEvents`) or names no revision to start from."""
+        since = self._request.query.get("resourceVersion", "")
+        asked = self._request.query.get("sendInitialEvents")
+        if asked is None and since not in ("", "0"):
+            self._events = self._changes(since)
+        elif asked is not None and not self._request.flag("sendInitialEvents"):
+            if since in ("", "0"):
+                since = (await self._page("", 1))[1]
+            self._events = self._changes(since)
+        else:
+            self._page_now = await self._page("", INITIAL_PAGE)
+            self._tells_end = asked is not None and self._bookmarks
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for line in self._initial():
+                yield line
+            assert self._events is not None
+            async for line in self._told(self._events):
+                yield line
+        except StoreError as error:
+            yield _line("ERROR", orjson.dumps(status_of(error)))
+
+    async def _initial(self) -> AsyncIterator[bytes]:
+        page = self._page_now
+        if page is None:
+            return
+        self._page_now = None
+        while True:
+            bodies, revision, resume, _ = page
+            for body in bodies:
+                yield _line("ADDED", self._form(body))
+            if not resume:
+                break
+            page = await self._page(resume, INITIAL_PAGE)
+        if self._tells_end:
+            yield _line("BOOKMARK", orjson.dumps(self._bookmark(revision, {INITIAL_EVENTS_END: "true"})))
+        self._events = self._changes(revision)
+
+    async def _page(self, resume: str, limit: int) -> Bodies:
+        return await self._store.list_bodies(
+            self._served.kind,
+            self._request.namespace,
+            labels=self._labels,
+            fields=self._fields,
+            limit=limit,
+            resume=resume,
+        )
+
+    def _changes(self, since: str) -> AsyncIterator[tuple[str, bytes]]:
+        return self._store.watch_bodies(
+            self._served.kind, self._request.namespace, since=since, labels=self._labels, fields=self._fields
+        )
+
+    async def _told(self, events: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[bytes]:
+        clock = asyncio.get_running_loop().time
+        told = clock()
+        async for event, body in events:
+            if event != "BOOKMARK":
+                yield _line(event, self._form(body))
+            elif self._bookmarks and clock() - told >= BOOKMARK_SECONDS:
+                told = clock()
+                revision = str(orjson.loads(body)["metadata"]["resourceVersion"])
+                yield _line("BOOKMARK", orjson.dumps(self._bookmark(revision)))
+
+    def _bookmark(self, revision: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+        kind = self._served.kind
+        metadata: dict[str, Any] = {"resourceVersion": revision, "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+
+
+def _former(printing: Printing, request: Request, served: Served, form: Form) -> Callable[[bytes], bytes]:
+    if form == "table":
+        return printing.row_tables(request, served)
+    if form == "metadata":
+        return lambda body: orjson.dumps(partial_object(orjson.loads(body)))
+    return lambda body: body
+
+
+def _line(event: str, body: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (event.encode(), body)
+
+
+def _whole_number(query: dict[str, str], name: str) -> int:
+    text = query.get(name, "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadRequest(f"{name}: {text!r} must be a whole number, 0 or more")
+    return int(text)
+
+
+def _too_new(wanted: str, current: str) -> Failure:
+    return Failure(504, "Timeout", f"Too large resource version: {wanted}, current: {current}", retry_after=1)

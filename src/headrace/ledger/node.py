@@ -57,21 +57,18 @@ class Ledger:
 
     def available(self) -> Amounts:
         """May be negative: a node that lost capacity, or drifted, is overfull but not broken."""
-        return {name: self.room(name) for name in {**self.total, **self.allocated}}
+        return {name: self.room(name) for name in {**self.total, **self.allocated} if self._counts(name)}
 
     def room(self, name: str) -> int:
         return self.total.get(name, 0) - self.reserved.get(name, 0) - self.allocated.get(name, 0)
 
     def admit(self, holder: str, wanted: Amounts) -> "Ledger | Shortfall":
-        """Grant a wish if it fits. Shrinking always fits, even on an overfull node.
-
-        A node that does not say how many Pods it takes, takes any number.
-        """
+        """Grant a wish if it fits. Shrinking always fits, even on an overfull node."""
         has = self.holders.get(holder, {})
         missing: dict[str, int] = {}
         for name, amount in wanted.items():
             growth = amount - has.get(name, 0)
-            if growth > 0 and growth > (room := self.room(name)) and (name != PODS or name in self.total):
+            if growth > 0 and growth > (room := self.room(name)) and self._counts(name):
                 missing[name] = growth - room
         return self._shortfall(missing, wanted) if missing else self.record(holder, wanted)
 
@@ -84,6 +81,10 @@ class Ledger:
         kept = dict(self.holders)
         allocated = minus(self.allocated, kept.pop(holder, {}))
         return Ledger(self.total, self.reserved, kept, allocated, self.node)
+
+    def _counts(self, name: str) -> bool:
+        """A node that does not say how many Pods it takes, takes any number. Other resources it does not name, it lacks."""
+        return name != PODS or name in self.total
 
     def _shortfall(self, missing: Amounts, wanted: Amounts) -> Shortfall:
         largest = {name: self.largest_holders(name) for name in missing}

@@ -19,6 +19,13 @@ BATCH_BYTES = 8 * 1024 * 1024
 Waiting = tuple[Request, "asyncio.Future[int]"]
 
 
+def _unhandled(request: Request, error: Exception) -> StoreError:
+    key = request.write.key
+    found = StoreError(f'{key.resource} "{key.name}" could not be written: {type(error).__name__}: {error}')
+    found.__cause__ = error
+    return found
+
+
 class Writer:
     """`submit` and the callbacks run on the event loop, the rest in the thread."""
 
@@ -92,6 +99,15 @@ class Writer:
             batch = self._committer.run([request for request, _ in waiting])
         except apsw.Error as error:
             self._call(self._answer_all, waiting, self._judge(error))
+            return
+        except (
+            Exception
+        ) as error:  # one write that cannot be handled must not take its neighbours or the thread with it
+            if len(waiting) > 1:
+                for each in waiting:
+                    self._commit([each])
+            else:
+                self._call(self._answer_all, waiting, _unhandled(waiting[0][0], error))
             return
         self._call(self._answer, waiting, batch)
         try:

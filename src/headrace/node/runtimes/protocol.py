@@ -54,7 +54,10 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """`pid` and `start_ticks` together are the process's identity. Times are wall seconds."""
+    """`pid` and `start_ticks` together are the process's identity. Times are wall seconds.
+
+    `exit_code` is 128 + `signal` for a killed process, and None when it ended while nobody was there to see it.
+    """
 
     id: str
     pod_uid: str
@@ -67,6 +70,10 @@ class ContainerState:
     exit_code: int | None = None
     signal: int | None = None
     oom_killed: bool = False
+
+
+class StartFailed(Exception):
+    """The process could not be started, in a container runtime's words; nothing was executed and nothing is left."""
 
 
 class ApplyFailed(Exception):
@@ -85,11 +92,15 @@ class MemoryInUse(ApplyFailed):
         self.usage_bytes, self.limit_bytes = usage_bytes, limit_bytes
 
 
+class NotRunning(ApplyFailed):
+    """There is no running process with this id to which limits could apply."""
+
+
 class Runtime(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
-        """Idempotent by id: a second call answers the state of the first."""
+        """Idempotent by id: a second call answers the state of the first. Raises StartFailed."""
         ...
 
     async def signal(self, id: str, number: int) -> None:
@@ -107,13 +118,16 @@ class Runtime(Protocol):
     async def list(self) -> list[ContainerState]: ...
 
     async def apply(self, id: str, limits: Limits) -> Limits:
-        """Converge to these limits in a safe order, read back, answer what is so. Raises ApplyFailed, MemoryInUse."""
+        """Converge to these limits in a safe order, read back, answer what is so.
+
+        Raises ApplyFailed, of which MemoryInUse and NotRunning are kinds.
+        """
         ...
 
     async def read(self, id: str) -> Limits:
-        """What enforces this container now, read from the cgroup found by /proc/PID/cgroup."""
+        """What enforces this container now, read from the cgroup found by /proc/PID/cgroup. Raises NotRunning."""
         ...
 
     def changes(self) -> AsyncIterator[str]:
-        """Ids of containers whose state changed (started, exited, OOM)."""
+        """Ids of containers whose state changed (started, exited, OOM); all of them when some may have been missed."""
         ...

@@ -1,0 +1,270 @@
+"""The `process` runtime: plain OS processes, held by the keeper, limited by cgroups or approximately without them.
+
+It isolates nothing but limits, privileges and mounts: what runs here runs as a user of this machine.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace.node.cgroups import amounts, hierarchy
+from headrace.node.cgroups.approximate import ApproximateGroup, Census, cpus
+from headrace.node.cgroups.group import Group, Meter
+from headrace.node.cgroups.hierarchy import Hierarchies
+from headrace.node.cgroups.tree import Tree, Unavailable, plant
+from headrace.node.keeper import identity
+from headrace.node.keeper.client import KeeperClient, KeeperRefused
+from headrace.node.keeper.launch import ensure_keeper
+from headrace.node.keeper.members import in_groups
+from headrace.node.runtimes.protocol import (
+    ApplyFailed,
+    Capabilities,
+    ContainerSpec,
+    ContainerState,
+    Limits,
+    NotRunning,
+    StartFailed,
+)
+
+KILL_LOOKS = 100
+KILL_LOOK_SECONDS = 0.02
+T = TypeVar("T")
+
+
+class ProcessRuntime:
+    """Use `open`. Several may share a data directory one after another; the containers stay the keeper's."""
+
+    def __init__(self, keeper: KeeperClient, tree: Tree | None, detail: str) -> None:
+        self._keeper, self._tree, self._detail = keeper, tree, detail
+        self._states: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, Limits] = {}  # limits in the caller's words; the kernel keeps whole pages
+        self._census = Census()
+        self._cpus = sorted(os.sched_getaffinity(0))
+
+    @classmethod
+    async def open(cls, data_dir: Path, hierarchies: Hierarchies | None = None) -> "ProcessRuntime":
+        """Start the keeper if it is absent, find out what can be enforced. Raises KeeperFailed."""
+        keeper_directory = await ensure_keeper(data_dir)
+        instance = hashlib.sha256(os.fsencode(keeper_directory.resolve())).hexdigest()[:8]
+        try:
+            tree: Tree | None = plant(hierarchies or hierarchy.find(), instance)
+            detail = f"cgroup {tree.version}" if tree is not None else ""
+        except Unavailable as unavailable:
+            tree, detail = None, f"{unavailable}; whole CPUs by affinity, address space of each process by rlimit"
+        runtime = cls(KeeperClient(data_dir), tree, detail)
+        await runtime._sweep()
+        return runtime
+
+    async def close(self) -> None:
+        """Let go of the keeper; containers run on."""
+        await self._keeper.close()
+        if self._tree is not None:
+            self._tree.prune()
+
+    async def stop_keeper(self) -> None:
+        """End the keeper too. Raises KeeperRefused while containers run."""
+        await self._keeper.call("stop")
+        await self.close()
+
+    def capabilities(self) -> Capabilities:
+        if self._tree is None:
+            return Capabilities("approximate", "approximate", self._detail, "none")
+        return Capabilities("enforced", "enforced", self._detail, self._tree.version)
+
+    # ---- containers
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        known = await self._keeper.call("get", {"id": spec.id})
+        if known is not None:
+            return self._state(known)
+        group: Group | None = None
+        try:
+            amounts.check(spec.limits)
+            if self._tree is not None:
+                group = await asyncio.to_thread(self._tree.group, spec.id)
+                await asyncio.to_thread(group.create, spec.limits)
+            state = await self._keeper.call("start", self._request(spec, group))
+        except (KeeperRefused, ApplyFailed, OSError) as error:
+            if group is not None:
+                await asyncio.to_thread(group.remove)
+            raise StartFailed(str(error)) from None
+        self._asked[spec.id] = spec.limits
+        return self._state(state)
+
+    async def signal(self, id: str, number: int) -> None:
+        try:
+            await self._keeper.call("signal", {"id": id, "number": number})
+        except KeeperRefused as refused:
+            if refused.code != "NotFound":
+                raise
+
+    async def kill(self, id: str) -> None:
+        try:
+            await self._keeper.call("kill", {"id": id})
+        except KeeperRefused as refused:
+            if refused.code != "NotFound":
+                raise
+            if self._tree is not None and id in self._tree.names():  # processes without a record
+                await self._kill_group(self._tree.group(id))
+
+    async def remove(self, id: str) -> None:
+        known = await self._keeper.call("get", {"id": id})
+        await self._keeper.call("remove", {"id": id})
+        self._asked.pop(id, None)
+        self._states.pop(id, None)
+        if self._tree is not None:
+            group = self._tree.at(known["cgroups"]) if known and known["cgroups"] else self._tree.group(id)
+            await asyncio.to_thread(group.remove)
+
+    async def list(self) -> list[ContainerState]:
+        states = await self._keeper.call("list")
+        self._states = {state["id"]: state for state in states}
+        return [self._state(state) for state in states]
+
+    async def changes(self) -> AsyncIterator[str]:
+        async for event in self._keeper.watch():
+            if event is None:
+                for state in await self.list():
+                    yield state.id
+            else:
+                self._states[event["id"]] = event
+                yield event["id"]
+
+    async def strays(self, wanted: Collection[str]) -> Mapping[str, Limits]:
+        """Ids that run here, known or only found as a cgroup with processes, but are not `wanted`; their limits."""
+        found: dict[str, Limits] = {}
+        known = await self.list()
+        for state in known:
+            if state.state == "running" and state.id not in wanted:
+                with contextlib.suppress(NotRunning):
+                    found[state.id] = await self.read(state.id)
+        if self._tree is not None:
+            for id in self._tree.names() - {state.id for state in known} - set(wanted):
+                group = self._tree.group(id)
+                if in_groups(group.directories):
+                    with contextlib.suppress(FileNotFoundError):
+                        found[id] = await asyncio.to_thread(group.read)
+        return found
+
+    # ---- limits
+
+    async def apply(self, id: str, limits: Limits) -> Limits:
+        state = await self._running(id)
+        group, now = self._own_group(state), self._group_now(state)
+        if not set(group.directories) <= set(now.directories):
+            raise ApplyFailed(f"container {id} was moved to {now.directories[0]}: its limits are not ours to set")
+        found = await asyncio.to_thread(_while_running, id, partial(group.apply, limits))
+        self._asked[id] = limits
+        return amounts.settled(limits, found, group.kept(limits))
+
+    async def read(self, id: str) -> Limits:
+        group = self._group_now(await self._running(id))
+        found = _while_running(id, group.read)
+        asked = self._asked.get(id)
+        return found if asked is None else amounts.settled(asked, found, group.kept(asked))
+
+    async def meter(self, id: str) -> Meter:
+        """For the sampler. Raises NotRunning."""
+        group = self._group_now(await self._running(id))
+        return _while_running(id, group.meter)
+
+    # ---- inside
+
+    def _request(self, spec: ContainerSpec, group: Group | None) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "id": spec.id,
+            "argv": [*spec.argv],
+            "env": dict(spec.env),
+            "working_dir": spec.working_dir or "/",
+            "log_path": spec.log_path,
+            "mounts": [
+                {"source": mount.source, "target": mount.target, "read_only": mount.read_only} for mount in spec.mounts
+            ],
+            "uid": spec.uid,
+            "gid": spec.gid,
+            "labels": {"pod_uid": spec.pod_uid, "pod": spec.pod, "container": spec.container, **spec.labels},
+        }
+        if group is not None:
+            return {**request, "cgroups": [*group.directories]}
+        chosen = cpus(spec.limits.cpu_milli, spec.id, self._cpus)
+        return {**request, "address_space": spec.limits.memory_bytes, "cpus": chosen}
+
+    def _state(self, state: dict[str, Any]) -> ContainerState:
+        self._states[state["id"]] = state
+        labels = state["labels"]
+        return ContainerState(
+            id=state["id"],
+            pod_uid=labels.get("pod_uid", ""),
+            container=labels.get("container", ""),
+            state=state["state"],
+            pid=state["pid"],
+            start_ticks=state["start_ticks"],
+            started_at=state["started_at"],
+            finished_at=state["finished_at"] if state["state"] == "exited" else None,
+            exit_code=state["exit_code"],
+            signal=state["signal"],
+            oom_killed=state["state"] == "exited" and state["exit_code"] == 137 and self._oom_kills(state) > 0,
+        )
+
+    def _oom_kills(self, state: Mapping[str, Any]) -> int:
+        if self._tree is None or not state["cgroups"]:
+            return 0
+        try:
+            return self._tree.at(state["cgroups"]).oom_kills()
+        except FileNotFoundError:  # the machine was started anew
+            return 0
+
+    async def _running(self, id: str) -> dict[str, Any]:
+        state = self._states.get(id)
+        if state is None:
+            state = await self._keeper.call("get", {"id": id})
+        if state is None:
+            raise NotRunning(f"container {id} does not exist")
+        if state["state"] != "running" or not identity.runs(state["pid"], state["start_ticks"]):
+            raise NotRunning(f"container {id} has exited")
+        self._states[id] = state
+        return state
+
+    def _own_group(self, state: Mapping[str, Any]) -> Group:
+        if self._tree is None or not state["cgroups"]:
+            return ApproximateGroup(state["pid"], state["marker"], self._census, self._cpus)
+        return self._tree.at(state["cgroups"])
+
+    def _group_now(self, state: Mapping[str, Any]) -> Group:
+        if self._tree is None or not state["cgroups"]:
+            return self._own_group(state)
+        try:
+            now = self._tree.of_process(state["pid"])
+        except ProcessLookupError:
+            raise NotRunning(f"container {state['id']} has exited") from None
+        return now
+
+    async def _kill_group(self, group: Group) -> None:
+        for _ in range(KILL_LOOKS):
+            if await asyncio.to_thread(group.kill):
+                await asyncio.to_thread(group.remove)
+                return
+            await asyncio.sleep(KILL_LOOK_SECONDS)
+
+    async def _sweep(self) -> None:
+        """Remove groups of starts that were cut short: no record, no process."""
+        if self._tree is None:
+            return
+        known = {state.id for state in await self.list()}
+        for id in self._tree.names() - known:
+            group = self._tree.group(id)
+            if not in_groups(group.directories):
+                await asyncio.to_thread(group.remove)
+
+
+def _while_running(id: str, call: Callable[[], T]) -> T:
+    """The process may end at any moment: its files then vanish, or the kernel knows it no more."""
+    try:
+        return call()
+    except (FileNotFoundError, ProcessLookupError):
+        raise NotRunning(f"container {id} has exited") from None

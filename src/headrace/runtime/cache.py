@@ -93,6 +93,11 @@ class Informer:
         return self._views.setdefault(type, Views(type))
 
     @property
+    def revision(self) -> str:
+        """The last revision that the watch told of; within a handler, that of the change itself. Empty at first."""
+        return self._revision
+
+    @property
     def is_synced(self) -> bool:
         """Whether the first list is complete: before that, absence means nothing."""
         return self._synced.is_set()

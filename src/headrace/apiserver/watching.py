@@ -92,7 +92,7 @@ class _Watch:
         self._tells_end = False
 
     async def begin(self) -> None:
-        """Read the state first where the client asks for it (`sendInitialEvents`) or names no revision to start from."""
+        """Read the state first where the client asks for it (`sendInitialEvents`) or names no revision to start at."""
         since = self._request.query.get("resourceVersion", "")
         asked = self._request.query.get("sendInitialEvents")
         if asked is None and since not in ("", "0"):

@@ -54,8 +54,7 @@ class Bounds:
     def _with_room(self, structure: Structure) -> list[int]:
         """Candidates that the consumed capacity of allocated claims leaves room on."""
         found = []
-        in_use = self.problem.in_use.consumed
-        held = sum(1 << index for index, device in enumerate(self.problem.devices) if device.id in in_use)
+        held = sum(1 << index for index in self.problem.state.held)
         for want in self.problem.demand.wants:
             mask = structure.candidates[want.number]
             for index in bits(mask & held):

@@ -20,6 +20,13 @@ class Features:
     ListTypeAttributes: bool = False
     OptionalNodeOperations: bool = False
 
+    @property
+    def is_experimental(self) -> bool:
+        """Whether Kubernetes would use the allocator that knows the alpha features."""
+        return (
+            self.CompatibilityGroups or self.DerivedAttributes or self.ListTypeAttributes or self.OptionalNodeOperations
+        )
+
     @classmethod
     def exactly(cls, enabled: Mapping[str, bool]) -> "Features":
         """The set in which just the named gates that are true are on."""

@@ -1,19 +1,29 @@
 """What allocation knows of the cluster: slices, classes and what allocated claims hold, kept by events.
 
-Add, update and remove are exact reverses of each other; the order of slices matters only as Kubernetes lets it matter.
+Add, update and remove are exact reverses of each other. What follows from the objects (views of nodes, answers to
+demands) is kept until an event touches it; `changes` tells which nodes were touched.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from headrace.devices.allocate.device import Slice
 from headrace.devices.allocate.features import DEFAULT, Features
 from headrace.devices.allocate.in_use import InUse, results_of
-from headrace.devices.allocate.nodes import name_of
-from headrace.devices.allocate.pools import Pool, PoolID, gather
+from headrace.devices.allocate.known import Known
+from headrace.devices.allocate.nodes import labels_of, name_of
+from headrace.devices.allocate.pools import PoolID, gather
+from headrace.devices.allocate.requests import read_claims
 from headrace.devices.allocate.selectors import Selectors
+from headrace.devices.allocate.view import State, View
 
 Json = Mapping[str, Any]
+
+DEMANDS_KEPT = 256
+KINDS_KEPT = 50_000
+CHANGES_KEPT = 100_000
 
 
 class Inventory:
@@ -24,11 +34,20 @@ class Inventory:
         self.selectors = Selectors()
         self.classes: dict[str, Json] = {}
         self.in_use = InUse()
+        self.changes: list[str] = []
+        self.changes_forgotten = 0
         self._slices: dict[str, Slice] = {}
         self._on_node: dict[str, dict[str, Slice]] = {}
         self._shared: dict[str, Slice] = {}
         self._by_pool: dict[PoolID, dict[str, Slice]] = {}
         self._held: dict[str, tuple[Json, ...]] = {}
+        self._views: dict[str, View] = {}
+        self._states: dict[str, State] = {}
+        self._seen_by: dict[PoolID, dict[str, None]] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._known: dict[bytes, Known] = {}
+
+    # Events
 
     def put_slice(self, key: str, resource_slice: Json) -> None:
         """Add a slice, or replace what the key had; a replaced slice keeps its place in the order."""
@@ -38,6 +57,7 @@ class Inventory:
         self._slices[key] = new
         self._holder(new)[key] = new
         self._by_pool.setdefault(new.id, {})[key] = new
+        self._touch_views(new)
 
     def drop_slice(self, key: str) -> None:
         old = self._slices.pop(key, None)
@@ -49,15 +69,18 @@ class Inventory:
             del self._on_node[old.node_name]
         if not self._by_pool[old.id]:
             del self._by_pool[old.id]
+        self._touch_views(old)
 
     def _holder(self, each: Slice) -> dict[str, Slice]:
         return self._on_node.setdefault(each.node_name, {}) if each.node_name else self._shared
 
     def put_class(self, device_class: Json) -> None:
         self.classes[device_class["metadata"]["name"]] = device_class
+        self._known.clear()
 
     def drop_class(self, name: str) -> None:
         self.classes.pop(name, None)
+        self._known.clear()
 
     def put_claim(self, key: str, claim: Json) -> None:
         """Count what the claim's allocation holds, instead of what it held before."""
@@ -69,20 +92,96 @@ class Inventory:
     def hold(self, key: str, results: Iterable[Json]) -> None:
         """Count these allocation results under the key, instead of what it held before."""
         with_shares = self.features.ConsumableCapacity
-        for result in self._held.pop(key, ()):
-            self.in_use.remove(result, with_shares=with_shares)
-        held = tuple(results)
-        for result in held:
-            self.in_use.add(result, with_shares=with_shares)
+        held, before = tuple(results), self._held.pop(key, ())
         if held:
             self._held[key] = held
+        if held == before:
+            return
+        touched = {self.in_use.remove(result, with_shares=with_shares) for result in before}
+        touched |= {self.in_use.add(result, with_shares=with_shares) for result in held}
+        for pool in {device[:2] for device in touched if device is not None}:
+            for name in self._seen_by.get(pool, ()):
+                self._states.pop(name, None)
+                self._changed(name)
 
-    def pools(self, node: Json) -> list[Pool]:
-        """The node's pools; raises Failure."""
-        own = self._on_node.get(name_of(node), {})
-        by_pool = {pool_id: tuple(slices.values()) for pool_id, slices in self._pools_of(own)}
-        return gather(node, (*own.values(), *self._shared.values()), by_pool, self.features)
+    # What follows
 
-    def _pools_of(self, own: Mapping[str, Slice]) -> Iterable[tuple[PoolID, dict[str, Slice]]]:
-        for each in (*own.values(), *self._shared.values()):
-            yield each.id, self._by_pool[each.id]
+    def view(self, node: Json) -> View:
+        """The node's pools and devices; raises Failure."""
+        name = name_of(node)
+        known = self._views.get(name)
+        if known is not None and (known.node is node or _is_alike(known.node, node)):
+            return known
+        own = self._on_node.get(name, {})
+        candidates = (*own.values(), *self._shared.values())
+        by_pool = {each.id: tuple(self._by_pool[each.id].values()) for each in candidates}
+        self._drop_view(name)
+        view = View(node, gather(node, candidates, by_pool, self.features), by_pool, self.features)
+        if len(self._kinds) >= KINDS_KEPT:
+            self._forget()
+        view.kind = self._kinds.setdefault(view.layout, len(self._kinds))
+        self._views[name] = view
+        for each in by_pool:
+            self._seen_by.setdefault(each, {})[name] = None
+        return view
+
+    def state(self, view: View) -> State:
+        """What is in use on the node just now."""
+        name = name_of(view.node)
+        known = self._states.get(name)
+        if known is None:
+            known = self._states[name] = State(view, self.in_use, self.features)
+        return known
+
+    def known(self, claims: Sequence[Json]) -> Known:
+        """What was found out about these claims, whatever their names are."""
+        key = orjson.dumps([(claim.get("spec") or {}).get("devices") for claim in claims])
+        found = self._known.get(key)
+        if found is None:
+            found = Known(read_claims(claims, self.classes, self.features))
+            if found.demand.error is None:
+                if len(self._known) >= DEMANDS_KEPT:
+                    del self._known[next(iter(self._known))]
+                self._known[key] = found
+        return found
+
+    def _touch_views(self, each: Slice) -> None:
+        """A slice came or went: all who see its pool look again, and all nodes if it may be for any."""
+        names = list(self._seen_by.get(each.id, ())) if each.node_name else list(self._views)
+        if each.node_name:
+            names.append(each.node_name)
+        for name in names:
+            self._drop_view(name)
+            self._changed(name)
+
+    def _drop_view(self, name: str) -> None:
+        self._states.pop(name, None)
+        view = self._views.pop(name, None)
+        if view is None:
+            return
+        for pool in view.candidates:
+            seen = self._seen_by.get(pool)
+            if seen is not None:
+                seen.pop(name, None)
+                if not seen:
+                    del self._seen_by[pool]
+
+    def _forget(self) -> None:
+        self._kinds.clear()
+        self._known.clear()
+        for name in list(self._views):
+            self._drop_view(name)
+
+    def _changed(self, name: str) -> None:
+        self.changes.append(name)
+        if len(self.changes) >= CHANGES_KEPT:
+            half = CHANGES_KEPT // 2
+            del self.changes[:half]
+            self.changes_forgotten += half
+
+
+def _is_alike(known: Json, node: Json) -> bool:
+    """Whether all that allocation reads of a node is as it was."""
+    return labels_of(known) == labels_of(node) and (known.get("status") or {}).get("declaredFeatures") == (
+        node.get("status") or {}
+    ).get("declaredFeatures")

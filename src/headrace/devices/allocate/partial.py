@@ -12,8 +12,9 @@ from headrace.devices.allocate.capacity import CapacityError
 from headrace.devices.allocate.constraints import Taken
 from headrace.devices.allocate.device import Counters
 from headrace.devices.allocate.failure import Failure
-from headrace.devices.allocate.problem import Groups, Problem
+from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
+from headrace.devices.allocate.view import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def has_room(problem: Problem, partial: Partial, want: Want, index: int) -> bool
     if amounts is None:
         return False
     device = problem.devices[index]
-    held = problem.in_use.consumed.get(device.id)
+    held = problem.state.held.get(index)
     here = partial.shared.get(index) if partial.shared else None
     if held is None and here is None:
         return True
@@ -96,7 +97,7 @@ def placed(problem: Problem, partial: Partial, want: Want, index: int) -> Partia
         if want.is_all:
             raise Failure(
                 "all-constraint",
-                f"{want.text}: cannot add device {device} because a claim constraint would not be satisfied",
+                f"{problem.text(want)}: cannot add device {device} because a claim constraint would not be satisfied",
             )
         return None
     if want.is_all and not _has_room_still(problem, partial, want, index):
@@ -115,7 +116,7 @@ def placed(problem: Problem, partial: Partial, want: Want, index: int) -> Partia
 
 def _is_charged(problem: Problem, partial: Partial, index: int) -> bool:
     """Whether an earlier share of the device has paid its counters already."""
-    return problem.in_use.is_shared(problem.devices[index].id) or bool(partial.shared and index in partial.shared)
+    return bool(problem.state.shared >> index & 1) or bool(partial.shared and index in partial.shared)
 
 
 def _has_room_still(problem: Problem, partial: Partial, want: Want, index: int) -> bool:
@@ -124,7 +125,7 @@ def _has_room_still(problem: Problem, partial: Partial, want: Want, index: int) 
     try:
         return has_room(problem, partial, want, index)
     except CapacityError as error:
-        text = f"{want.text}: rechecking capacity for device {problem.devices[index]}: {error}"
+        text = f"{problem.text(want)}: rechecking capacity for device {problem.devices[index]}: {error}"
         raise Failure("capacity", text) from None
 
 
@@ -145,7 +146,7 @@ def _with_values(problem: Problem, partial: Partial, want: Want, index: int) -> 
 
 def _with_counters(problem: Problem, partial: Partial, index: int) -> dict[int, Counters] | None:
     pool = problem.pool_of[index]
-    available = problem.available(pool)
+    available = problem.state.available[pool]
     if available is None:
         return None
     taken = dict(partial.counters[pool]) if partial.counters and pool in partial.counters else {}
@@ -163,7 +164,7 @@ def _with_groups(problem: Problem, partial: Partial, index: int) -> dict[tuple[i
     for counter_set, groups in problem.devices[index].compatibility_groups():
         key = (pool, counter_set)
         if key not in common:
-            in_use = problem.groups_in_use(pool)
+            in_use = problem.state.groups[pool]
             if counter_set not in in_use:
                 common[key] = groups or None
                 continue

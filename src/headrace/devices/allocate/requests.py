@@ -21,7 +21,7 @@ LARGEST_COUNT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One CEL selector and the words an error of it begins with (`class NAME` or `claim NAMESPACE/NAME`)."""
+    """One CEL selector. `owner` begins an error of a class's selector (`class NAME`); empty for a claim's own."""
 
     owner: str
     index: int
@@ -34,7 +34,6 @@ class Want:
 
     number: int
     claim: int
-    claim_text: str
     request: str
     name: str
     full_name: str
@@ -48,10 +47,6 @@ class Want:
     derived: Mapping[str, str]
     constraints: tuple[int, ...]
 
-    @property
-    def text(self) -> str:
-        return f"claim {self.claim_text}, request {self.name}"
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Request:
@@ -62,8 +57,6 @@ class Request:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Claim:
-    name: str
-    text: str
     requests: tuple[Request, ...]
     constraints: tuple[Constraint, ...]
     config: Sequence[Json]
@@ -110,7 +103,7 @@ class _Reader:
         self.is_cut = False
         self._requests: list[Request] = []
         self._first_want: int | None = None
-        self._claim: tuple[str, str, tuple[Constraint, ...], Sequence[Json]] = ("", "", (), ())
+        self._claim: tuple[tuple[Constraint, ...], Sequence[Json]] = ((), ())
         self._in_claim = False
 
     def cut(self) -> None:
@@ -123,14 +116,12 @@ class _Reader:
         self._close()
 
     def _close(self) -> None:
-        name, text, constraints, config = self._claim
-        self.claims.append(Claim(name, text, tuple(self._requests), constraints, config))
+        constraints, config = self._claim
+        self.claims.append(Claim(tuple(self._requests), constraints, config))
         self._requests, self._in_claim = [], False
 
     def claim(self, claim: Json) -> None:
-        metadata = claim.get("metadata") or {}
-        name, namespace = metadata.get("name") or "", metadata.get("namespace")
-        text = f"{namespace}/{name}" if namespace else name
+        text = text_of(claim)
         devices = (claim.get("spec") or {}).get("devices") or {}
         given = devices.get("constraints") or ()
         constraints = tuple(
@@ -141,7 +132,7 @@ class _Reader:
             )
             for each in given
         )
-        self._claim, self._in_claim = (name, text, constraints, devices.get("config") or ()), True
+        self._claim, self._in_claim = (constraints, devices.get("config") or ()), True
         for request in devices.get("requests") or ():
             self._first_want = len(self.wants)
             self._request(request, text, constraints)
@@ -227,12 +218,11 @@ class _Reader:
             Want(
                 number=len(self.wants),
                 claim=len(self.claims),
-                claim_text=claim,
                 request=request,
                 name=name,
                 full_name=full,
                 device_class=device_class,
-                checks=(*_checks(f"class {class_name}", owned), *_checks(f"claim {claim}", selectors)),
+                checks=(*_checks(f"class {class_name}", owned), *_checks("", selectors)),
                 is_all=mode == "All",
                 count=int(each.get("count") or 0),
                 is_admin=bool(admin),
@@ -244,6 +234,13 @@ class _Reader:
                 ),
             )
         )
+
+
+def text_of(claim: Json) -> str:
+    """A claim as errors name it: `namespace/name`."""
+    metadata = claim.get("metadata") or {}
+    name, namespace = metadata.get("name") or "", metadata.get("namespace")
+    return f"{namespace}/{name}" if namespace else name
 
 
 def _disabled(claim: str, where: str, what: str, gate: str) -> Failure:

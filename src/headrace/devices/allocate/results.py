@@ -18,7 +18,7 @@ def allocation_results(problem: Problem, answer: Partial, share_ids: Iterator[st
     for pick in answer.path():
         picks[pick.want.claim].append(pick)
     found = []
-    for claim, picked in zip(problem.demand.claims, picks, strict=True):
+    for text, claim, picked in zip(problem.claims, problem.demand.claims, picks, strict=True):
         devices: dict[str, Any] = {}
         if picked:
             devices["results"] = [_result(problem, pick, share_ids) for pick in picked]
@@ -26,7 +26,7 @@ def allocation_results(problem: Problem, answer: Partial, share_ids: Iterator[st
         if config:
             devices["config"] = config
         result: dict[str, Any] = {"devices": devices}
-        selector = _node_selector(problem, claim, picked)
+        selector = _node_selector(problem, text.rpartition("/")[2], picked)
         if selector is not None:
             result["nodeSelector"] = selector
         found.append(result)
@@ -49,7 +49,7 @@ def _result(problem: Problem, pick: Pick, share_ids: Iterator[str]) -> dict[str,
         result["shareID"] = next(share_ids)
         if pick.amounts:
             result["consumedCapacity"] = {key: str(amount) for key, amount in sorted(pick.amounts.items())}
-    if problem.is_experimental and device.slice.skip_operations:
+    if problem.features.is_experimental and device.slice.skip_operations:
         result["skipNodeOperations"] = list(device.slice.skip_operations)
     return result
 
@@ -99,7 +99,7 @@ def _entry(source: str, requests: list[str], config: Json) -> dict[str, Any]:
     return entry
 
 
-def _node_selector(problem: Problem, claim: Claim, picked: Sequence[Pick]) -> dict[str, Any] | None:
+def _node_selector(problem: Problem, name: str, picked: Sequence[Pick]) -> dict[str, Any] | None:
     fields: list[Json] = []
     expressions: list[Json] = []
     for pick in picked:
@@ -111,8 +111,7 @@ def _node_selector(problem: Problem, claim: Claim, picked: Sequence[Pick]) -> di
         if len(terms) > 1:
             raise Failure(
                 "node-selector-terms",
-                f"create NodeSelector for claim {claim.name}: "
-                f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms",
+                f"create NodeSelector for claim {name}: unsupported ResourceSlice.NodeSelector with {len(terms)} terms",
             )
         for term in terms:
             _add_new(fields, term.get("matchFields") or ())

@@ -68,7 +68,7 @@ class Rooms:
         return number >= wanted
 
     def _set_gives(self, mask: int, pool: int, counters: list[tuple[tuple[str, str], Levels]], partial: Partial) -> int:
-        available = self.problem.available(pool)
+        available = self.problem.state.available[pool]
         if available is None:
             return 0
         taken = (partial.counters or {}).get(pool, {})
@@ -89,7 +89,7 @@ class Rooms:
         """How many of the needs can have a share of the device, each at most one."""
         problem, device = self.problem, self.problem.devices[index]
         asking = [need for need in needs if need.of >> index & 1]
-        held = problem.in_use.consumed.get(device.id) or {}
+        held = problem.state.held.get(index) or {}
         here = (partial.shared or {}).get(index) or {}
         number = len(asking)
         for name, capacity in device.capacities.items():

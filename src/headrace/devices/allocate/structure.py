@@ -6,6 +6,7 @@ called. Where the order of picks alone could decide (`is_odd`), the plain walk h
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from headrace.devices.allocate.capacity import CapacityError
@@ -13,6 +14,8 @@ from headrace.devices.allocate.constraints import NO_VALUE, Value
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
+
+ASKED_AT_ONCE = 64
 
 Groups = dict[Value, int]  # devices by the value of one attribute
 
@@ -38,15 +41,15 @@ class Structure:
         return bool(self.errors[want.number] & (-1 if want.is_admin else ~problem.used))
 
 
-def structure_of(problem: Problem) -> Structure:
-    """Asks every selector about every distinct device; never raises."""
+def structuring(problem: Problem) -> Generator[int, None, Structure]:
+    """Asks every selector about every distinct device; never raises. Yields the number of devices asked about."""
     groups = tuple(
         tuple(_grouped(problem, claim, number) for number in range(len(each.constraints)))
         for claim, each in enumerate(problem.demand.claims)
     )
     candidates, errors = [], []
     for want in problem.demand.wants:
-        yes, error = _candidates(problem, want)
+        yes, error = yield from _candidates(problem, want)
         for number in () if want.is_all else want.constraints:
             yes &= _union(groups[want.claim][number])
         candidates.append(yes)
@@ -60,7 +63,7 @@ def structure_of(problem: Problem) -> Structure:
     return Structure(tuple(candidates), tuple(errors), groups, shareable, counting, _is_odd(problem, groups))
 
 
-def _candidates(problem: Problem, want: Want) -> tuple[int, int]:
+def _candidates(problem: Problem, want: Want) -> Generator[int, None, tuple[int, int]]:
     yes = error = 0
     if want.is_all:
         for index in problem.alls[want.number]:
@@ -72,6 +75,8 @@ def _candidates(problem: Problem, want: Want) -> tuple[int, int]:
                     yes |= 1 << index
             except (Failure, CapacityError):
                 error |= 1 << index
+            if index % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
+                yield ASKED_AT_ONCE
     for index in bits(yes):
         if problem.is_barred(want, index):
             yes &= ~(1 << index)

@@ -56,11 +56,11 @@ class Twins:
                 tuple(device.compatibility_groups()),
             )
         shares: Hashable = None
-        if structure.shareable >> index & 1 or problem.in_use.is_shared(device.id):
+        if structure.shareable >> index & 1 or problem.state.shared >> index & 1:
             shares = (
                 structure.shareable >> index & 1,
-                problem.in_use.is_shared(device.id),
-                tuple(sorted((problem.in_use.consumed.get(device.id) or {}).items())),
+                problem.state.shared >> index & 1,
+                tuple(sorted((problem.state.held.get(index) or {}).items())),
                 tuple(sorted((name, capacity.value.nano) for name, capacity in device.capacities.items())),
                 tuple(
                     tuple((name, amount.nano) for name, amount in (problem.amounts(want, index) or {}).items())

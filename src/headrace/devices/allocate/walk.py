@@ -166,7 +166,7 @@ class Walk:
         try:
             return has_room(self.problem, partial, want, index)
         except CapacityError as error:
-            where = f"{want.text}: checking capacity for device {self.problem.devices[index]}"
+            where = f"{self.problem.text(want)}: checking capacity for device {self.problem.devices[index]}"
             raise Failure("capacity", f"{where}: {error}") from None
 
     def _back(self) -> bool:

@@ -1,0 +1,50 @@
+"""What was found out about a demand: the devices' worth by node kind, and the answer for each state of such a node.
+
+Equal Pods ask the same, and most nodes are alike, so one search answers for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from headrace.devices.allocate.partial import Partial
+from headrace.devices.allocate.requests import Demand
+from headrace.devices.allocate.structure import Structure
+from headrace.devices.allocate.view import State, View
+
+ANSWERS_KEPT = 50_000
+
+
+class Unknown:
+    """No answer is known yet (None would say that there is none)."""
+
+
+UNKNOWN: Final = Unknown()
+
+
+class Known:
+    """Answers to one demand. An error is never kept: its words name the node's own devices."""
+
+    __slots__ = ("_answers", "_structures", "demand")
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        self._structures: dict[int, Structure] = {}
+        self._answers: dict[tuple[int, Hashable], Partial | None] = {}
+
+    def answer(self, view: View, state: State) -> Partial | Unknown | None:
+        return self._answers.get((view.kind, state.key), UNKNOWN)
+
+    def learn(self, view: View, state: State, answer: Partial | None) -> None:
+        if len(self._answers) >= ANSWERS_KEPT:
+            self._answers.clear()
+        self._answers[view.kind, state.key] = answer
+
+    def structure(self, view: View) -> Structure | None:
+        return self._structures.get(view.kind)
+
+    def learn_structure(self, view: View, structure: Structure) -> None:
+        if len(self._structures) >= ANSWERS_KEPT:
+            self._structures.clear()
+        self._structures[view.kind] = structure

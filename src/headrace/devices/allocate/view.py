@@ -1,0 +1,137 @@
+"""One node as allocation sees it: its pools and devices in order (`View`), and what of them is in use (`State`).
+
+Both are values: a search that began goes on with what it began with, whatever events arrive in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.devices.allocate.device import Counters, Device
+from headrace.devices.allocate.features import Features
+from headrace.devices.allocate.in_use import InUse
+from headrace.devices.allocate.nodes import InvalidSelector, is_for_node
+from headrace.devices.allocate.pools import Pool, PoolID
+
+Json = Mapping[str, Any]
+Groups = frozenset[str] | None  # compatibility groups that all devices of a counter set share; None if all name none
+
+OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+
+
+class View:
+    """Device sets elsewhere are whole numbers with one bit for each of `devices`, in this order.
+
+    `candidates` are all pools with a slice that may be for the node, `pools` those that are.
+    `layout` is equal for nodes whose devices differ in nothing but names; the inventory numbers them (`kind`).
+    """
+
+    __slots__ = (
+        "candidates",
+        "devices",
+        "has_invalid",
+        "is_simple",
+        "kind",
+        "layout",
+        "may_skip_operations",
+        "node",
+        "pool_of",
+        "pools",
+        "usable",
+    )
+
+    def __init__(self, node: Json, pools: Sequence[Pool], candidates: Iterable[PoolID], features: Features) -> None:
+        self.node, self.pools, self.candidates = node, pools, tuple(candidates)
+        self.usable = [pool for pool in pools if pool.is_usable]
+        self.has_invalid = any(pool.invalid is not None for pool in pools)
+        self.devices: list[Device] = [device for pool in self.usable for device in pool.devices]
+        self.pool_of: list[int] = [number for number, pool in enumerate(self.usable) for _ in pool.devices]
+        declared = (node.get("status") or {}).get("declaredFeatures") or ()
+        self.may_skip_operations = features.OptionalNodeOperations and OPTIONAL_NODE_OPERATIONS in declared
+        self.is_simple = not any(pool.counters for pool in self.usable) and not any(
+            device.is_shareable for device in self.devices
+        )
+        self.kind = -1
+        self.layout: Hashable = tuple(self._layout(pool) for pool in pools)
+
+    def _layout(self, pool: Pool) -> Hashable:
+        if not pool.is_usable:
+            return pool.is_incomplete
+        devices = tuple(device.content for device in pool.devices)
+        counters = tuple(sorted(pool.counters.items())) if pool.counters else ()
+        if not any(each.per_device or each.skip_operations for each in pool.slices):
+            return devices, counters
+        here = tuple(
+            (self._is_here(device), bool(device.slice.skip_operations and self.may_skip_operations))
+            for device in pool.devices
+        )
+        return devices, counters, here
+
+    def _is_here(self, device: Device) -> Hashable:
+        if not device.slice.per_device:
+            return True
+        try:
+            return is_for_node(device.spec, self.node)
+        except InvalidSelector:
+            return object()  # equal to nothing: its error names the device
+
+
+class State:
+    """What is in use on one node. `key` is equal where all of it is."""
+
+    __slots__ = ("available", "groups", "held", "key", "shared", "used")
+
+    def __init__(self, view: View, in_use: InUse, features: Features) -> None:
+        self.used = self.shared = 0
+        self.held: dict[int, dict[str, int]] = {}
+        self.available: tuple[Counters | None, ...] = ()
+        self.groups: tuple[dict[str, Groups], ...] = ()
+        for index, device in enumerate(view.devices):
+            if device.id in in_use.used:
+                self.used |= 1 << index
+            if in_use.is_shared(device.id):
+                self.shared |= 1 << index
+                consumed = in_use.consumed.get(device.id)
+                if consumed is not None:
+                    self.held[index] = dict(consumed)
+        self.key: Hashable = self.used
+        if view.is_simple and not self.shared:
+            return
+        self.available = tuple(_available(pool, in_use) for pool in view.usable)
+        if features.CompatibilityGroups:
+            self.groups = tuple(_groups(pool, in_use) for pool in view.usable)
+        self.key = (
+            self.used,
+            self.shared,
+            tuple((index, tuple(sorted(amounts.items()))) for index, amounts in self.held.items()),
+            tuple(None if left is None else tuple(sorted(left.items())) for left in self.available),
+            tuple(tuple(sorted(each.items(), key=str)) for each in self.groups),
+        )
+
+
+def _holding(pool: Pool, in_use: InUse) -> list[Device]:
+    return [device for device in (*pool.devices, *pool.elsewhere) if device.takes_counters and in_use.holds(device.id)]
+
+
+def _available(pool: Pool, in_use: InUse) -> Counters | None:
+    """What is left of the pool's counters; None if one is overdrawn, which blocks all that consume any."""
+    if not pool.counters:
+        return {}
+    left = dict(pool.counters)
+    for device in _holding(pool, in_use):
+        for key, amount in device.consumes.items():
+            if key in left:
+                left[key] -= amount
+    return None if any(amount < 0 for amount in left.values()) else left
+
+
+def _groups(pool: Pool, in_use: InUse) -> dict[str, Groups]:
+    """Per counter set with a device in use, the compatibility groups that those devices share."""
+    found: dict[str, Groups] = {}
+    for device in _holding(pool, in_use):
+        for counter_set, groups in device.compatibility_groups():
+            known = found.setdefault(counter_set, groups or None)
+            if known is not None and groups:
+                found[counter_set] = known & groups
+    return found

@@ -1,0 +1,206 @@
+"""The one HTTP client: TLS and credentials of a `Cluster`, bounded retries, JSON in and out, lines of a stream.
+
+A request is repeated only where that cannot do harm: reads, requests that never left, and 429 answers.
+"""
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import orjson
+
+from headrace.client.errors import ApiError, Unreachable, from_answer
+from headrace.client.kubeconfig import Cluster
+
+TRIES = 5
+FIRST_DELAY_SECONDS = 0.1
+LONGEST_DELAY_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
+CONNECTIONS = 64
+# A partition is noticed in about a minute even on a stream that is silent: keep-alive probes, then the user timeout.
+PROBE_IDLE_SECONDS, PROBE_EVERY_SECONDS, PROBES = 30, 10, 3
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one try: an answer, or why there is none."""
+
+    code: int = 0
+    body: bytes = b""
+    headers: Mapping[str, str] | None = None
+    failure: Unreachable | None = None
+
+
+class Client:
+    """Use as `async with Client(cluster) as client`. `jitter` gives a number in [0, 1)."""
+
+    def __init__(
+        self, cluster: Cluster, *, user_agent: str = "headrace", jitter: Callable[[], float] = random.random
+    ) -> None:
+        self.cluster = cluster
+        self._agent = user_agent
+        self._jitter = jitter
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"User-Agent": self._agent, "Accept": JSON}
+        if self.cluster.token:
+            headers["Authorization"] = f"Bearer {self.cluster.token}"
+        tls = self.cluster.tls() if self.cluster.server.startswith("https") else True
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls, socket_factory=_probing_socket)
+        self._session = aiohttp.ClientSession(
+            self.cluster.server, connector=connector, headers=headers, auto_decompress=True
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Any:
+        """The decoded answer. Raises ApiError, Unreachable."""
+        data = None if body is None else orjson.dumps(body)
+        answer = await self._answered(method, path, query, data, {"Content-Type": content_type, "Accept": accept})
+        return orjson.loads(answer.body) if answer.body else None
+
+    async def text(self, path: str, *, query: Mapping[str, str] | None = None) -> str:
+        """A text answer of a GET."""
+        answer = await self._answered("GET", path, query, None, {"Accept": "*/*"})
+        return answer.body.decode("utf-8", "replace")
+
+    async def _answered(
+        self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
+    ) -> Attempt:
+        delay = FIRST_DELAY_SECONDS
+        for tries_left in reversed(range(TRIES)):
+            attempt = await self._attempt(method, path, query, data, headers)
+            if attempt.failure is None and attempt.code < 400:
+                return attempt
+            if not tries_left or not _may_repeat(method, attempt):
+                break
+            await asyncio.sleep(_asked_delay(attempt) or delay * (0.5 + self._jitter()))
+            delay = min(delay * 2, LONGEST_DELAY_SECONDS)
+        if attempt.failure is not None:
+            raise attempt.failure
+        raise _refusal(attempt.code, attempt.body)
+
+    async def _attempt(
+        self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
+    ) -> Attempt:
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+        try:
+            async with self._open(method, path, query, data, headers, timeout) as response:
+                return Attempt(response.status, await response.read(), response.headers)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return Attempt(failure=_unreachable(self.cluster.server, error))
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> Any:
+        assert self._session is not None, "use `async with Client(...)`"
+        return self._session.request(
+            method,
+            path,
+            params=query,
+            data=data,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self.cluster.tls_server_name or None,
+        )
+
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
+    ) -> AsyncIterator[bytes]:
+        """The pieces of a long answer, as they come. Raises ApiError at once, Unreachable at any time.
+
+        `silence_seconds`: the longest time without a piece; None waits for ever (keep-alive probes still end a dead
+        connection).
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+        try:
+            async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout) as response:
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.read())
+                async for piece in response.content.iter_any():
+                    yield piece
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(self.cluster.server, error) from None
+
+    async def documents(
+        self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
+    ) -> AsyncIterator[Any]:
+        """The JSON documents of a stream, one a line (a watch)."""
+        rest = b""
+        pieces = self.stream(path, query=query, silence_seconds=silence_seconds)
+        async for piece in pieces:
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line:
+                    yield orjson.loads(line)
+
+
+def _may_repeat(method: str, attempt: Attempt) -> bool:
+    if attempt.failure is not None:
+        return method in ("GET", "HEAD") or not attempt.failure.sent
+    return attempt.code == 429 or (attempt.code in (502, 503, 504) and method in ("GET", "HEAD"))
+
+
+def _asked_delay(attempt: Attempt) -> float:
+    """What Retry-After asks for, within our own bound."""
+    asked = (attempt.headers or {}).get("Retry-After", "")
+    return min(float(asked), LONGEST_DELAY_SECONDS) if asked.isascii() and asked.isdigit() else 0.0
+
+
+def _refusal(code: int, body: bytes) -> ApiError:
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        decoded = None
+    return from_answer(code, decoded, body.decode("utf-8", "replace"))
+
+
+def _unreachable(server: str, error: BaseException) -> Unreachable:
+    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    words = str(error) or type(error).__name__
+    return Unreachable(f"{server}: {words}", sent=not never_sent)
+
+
+def _probing_socket(address: Any) -> socket.socket:
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_IDLE_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+    longest = PROBE_IDLE_SECONDS + PROBE_EVERY_SECONDS * PROBES
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, longest * 1000)
+    return made

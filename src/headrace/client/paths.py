@@ -1,0 +1,17 @@
+"""URLs of resources, as Kubernetes lays them out."""
+
+from urllib.parse import quote
+
+from headrace.api.kinds import Kind
+
+
+def collection_path(kind: Kind, namespace: str = "") -> str:
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    if kind.namespaced and namespace:
+        root += f"/namespaces/{quote(namespace, safe='')}"
+    return f"{root}/{kind.plural}"
+
+
+def object_path(kind: Kind, namespace: str, name: str, subresource: str | None = None) -> str:
+    path = f"{collection_path(kind, namespace)}/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import orjson
 
 from headrace.store.protocol import Cause, Invalid, Refused, StoreError
@@ -57,14 +58,7 @@ def shortfall_details(error: Refused) -> dict[str, Any]:
     """One cause a resource, for people and for every client; the amounts beside them, for ours."""
     shortfall = error.shortfall
     causes = [Cause("InsufficientCapacity", str(shortfall), resource) for resource in shortfall.missing]
-    amounts = {
-        "node": shortfall.node,
-        "missing": dict(shortfall.missing),
-        "holders": list(shortfall.holders),
-        "wanted": dict(shortfall.wanted),
-        "available": dict(shortfall.available),
-    }
-    return {"causes": _causes(causes), "shortfall": amounts}
+    return {"causes": _causes(causes), "shortfall": msgspec.to_builtins(shortfall)}
 
 
 def _causes(causes: Sequence[Cause]) -> list[dict[str, str]]:

@@ -6,7 +6,8 @@ A request is repeated only where that cannot do harm: reads, requests that never
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -139,7 +140,7 @@ class Client:
 
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The pieces of a long answer, as they come. Raises ApiError at once, Unreachable at any time.
 
         `silence_seconds`: the longest time without a piece; None waits for ever (keep-alive probes still end a dead
@@ -157,15 +158,15 @@ class Client:
 
     async def documents(
         self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """The JSON documents of a stream, one a line (a watch)."""
         rest = b""
-        pieces = self.stream(path, query=query, silence_seconds=silence_seconds)
-        async for piece in pieces:
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                if line:
-                    yield orjson.loads(line)
+        async with aclosing(self.stream(path, query=query, silence_seconds=silence_seconds)) as pieces:
+            async for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line:
+                        yield orjson.loads(line)
 
 
 def _may_repeat(method: str, attempt: Attempt) -> bool:

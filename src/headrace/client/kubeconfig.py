@@ -127,9 +127,7 @@ def _pem(path: Path, fields: Mapping[str, Any], name: str) -> str:
 
 def _token(path: Path, user: Mapping[str, Any]) -> str:
     if user.get("exec"):
-        raise BadKubeconfig(
-            f"{path}: users[].user.exec: credential plug-ins are not run yet; use a token or certificate"
-        )
+        raise BadKubeconfig(f"{path}: users[].user.exec: plug-ins are not run, use a token or certificate")
     file = user.get("tokenFile")
     if not file:
         return str(user.get("token") or "")

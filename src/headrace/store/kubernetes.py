@@ -1,8 +1,10 @@
 """The Store over HTTP: our own API server and a real kube-apiserver alike."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
+
+import msgspec
 
 from headrace.api.kinds import Kind
 from headrace.api.objects import Fields, Object, version_of
@@ -81,7 +83,7 @@ class KubernetesStore:
 
     async def _stretch(
         self, kind: Kind, namespace: str, since: str, query: dict[str, str]
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """One stream, until its plain end."""
         query |= {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
         query["timeoutSeconds"] = str(WATCH_SECONDS)
@@ -238,13 +240,12 @@ def store_error(error: ApiError | Unreachable) -> StoreError:
 
 
 def _shortfall(details: Mapping[str, Any], causes: list[Cause]) -> Shortfall:
+    """Our server sends the amounts beside the causes; from causes alone only names and words are known."""
+    told = [cause for cause in causes if cause.reason == INSUFFICIENT]
     amounts = details.get("shortfall")
     if not isinstance(amounts, Mapping):
-        return Shortfall({cause.field: 0 for cause in causes if cause.reason == INSUFFICIENT})
-    return Shortfall(
-        missing=dict(amounts.get("missing") or {}),
-        node=str(amounts.get("node") or ""),
-        holders=tuple(amounts.get("holders") or ()),
-        wanted=dict(amounts.get("wanted") or {}),
-        available=dict(amounts.get("available") or {}),
-    )
+        return Shortfall({cause.field: 0 for cause in told}, words=told[0].message)
+    try:
+        return msgspec.convert(amounts, Shortfall)
+    except msgspec.ValidationError:
+        return Shortfall({cause.field: 0 for cause in told}, words=told[0].message)

@@ -168,10 +168,14 @@ class ProcessRuntime:
         asked = self._asked.get(id)
         return found if asked is None else amounts.settled(asked, found, group.kept(asked))
 
-    async def meter(self, id: str) -> Meter:
-        """For the sampler. Raises NotRunning."""
-        group = self._group_now(await self._running(id))
-        return _while_running(id, group.meter)
+    async def metered(self, id: str) -> tuple[str, Meter] | None:
+        """For the sampler: namespace/pod/container and a new meter; None when it does not run."""
+        try:
+            state = await self._running(id)
+            meter = _while_running(id, self._group_now(state).meter)
+        except NotRunning:
+            return None
+        return f"{state['labels']['pod']}/{state['labels']['container']}", meter
 
     # ---- inside
 

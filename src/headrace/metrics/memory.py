@@ -1,0 +1,45 @@
+"""The memory home of Metrics: one bounded ring of samples a workload, on the machine that measured them."""
+
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+from headrace.metrics.protocol import Usage
+
+SAMPLES = 900  # a quarter of an hour at 1 Hz
+WORKLOADS = 2000  # the one not heard of for the longest goes first
+
+
+class MemoryMetrics:
+    """Samples come in the order of time; one older than the latest (clock set back) is dropped."""
+
+    def __init__(self, samples: int = SAMPLES, workloads: int = WORKLOADS) -> None:
+        self._samples, self._workloads = samples, workloads
+        self._rings: OrderedDict[str, deque[Usage]] = OrderedDict()
+
+    def record(self, workload: str, usage: Usage) -> None:
+        ring = self._rings.get(workload)
+        if ring is None:
+            ring = self._rings[workload] = deque(maxlen=self._samples)
+            if len(self._rings) > self._workloads:
+                self._rings.popitem(last=False)
+        else:
+            self._rings.move_to_end(workload)
+        if not ring or usage.at >= ring[-1].at:
+            ring.append(usage)
+
+    def samples(self, workload: str, since: float) -> Sequence[Usage]:
+        """Those with `at` >= since, oldest first."""
+        ring = self._rings.get(workload)
+        if ring is None:
+            return ()
+        kept = list(ring)
+        return kept[bisect_left(kept, since, key=lambda usage: usage.at) :]
+
+    def latest(self, workload: str) -> Usage | None:
+        ring = self._rings.get(workload)
+        return ring[-1] if ring else None
+
+    def forget(self, workload: str) -> None:
+        """The workload is gone for good."""
+        self._rings.pop(workload, None)

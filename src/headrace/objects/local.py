@@ -1,61 +1,140 @@
 """LocalStore: the Store over rows, with all that makes an object an object. HTTP is a thin shell around it."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
+from headrace.api import kinds
 from headrace.api.kinds import Kind
 from headrace.api.objects import Fields, Object
-from headrace.store.protocol import Deletion, Listing, WatchEvent
+from headrace.objects import deletion as deleting
+from headrace.objects import patching, reading, subresources, writing
+from headrace.objects.bodies import clone, decode
+from headrace.objects.builtin import built_in_registry
+from headrace.objects.home import Caller, Home
+from headrace.objects.registry import Registry
+from headrace.store.protocol import AlreadyExists, Deletion, EventType, Listing, NotFound, WatchEvent
 from headrace.store.rows import Rows
 
 PatchType = Literal["merge", "json", "strategic"]
 Validation = Literal["Strict", "Warn", "Ignore"]
 
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who writes, and how. `user` is authorised already; `warn` collects warnings for the answer's headers."""
-
-    user: str = "system:headrace"
-    field_manager: str = "headrace"
-    validation: Validation = "Strict"
-    dry_run: bool = False
-    warn: Callable[[str], None] = lambda _: None
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+NO_DELETION = Deletion()
+Bodies = list[bytes]
 
 
 class LocalStore:
     """Implements `headrace.store.protocol.Store`; the methods below it are what HTTP needs beyond that."""
 
-    def __init__(self, rows: Rows, *, wall: Callable[[], float], new_uid: Callable[[], str], caller: Caller) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        wall: Callable[[], float],
+        new_uid: Callable[[], str],
+        caller: Caller,
+        registry: Registry | None = None,
+    ) -> None:
         """`wall`: seconds since the epoch. `new_uid`: a fresh UUID. Passed in so that histories can be simulated."""
-        raise NotImplementedError
+        self._home = Home(rows, built_in_registry() if registry is None else registry, wall, new_uid)
+        self._caller = caller
 
     def acting_as(self, caller: Caller) -> "LocalStore":
         """The same store, writing as somebody else."""
-        raise NotImplementedError
+        other = LocalStore.__new__(LocalStore)
+        other._home, other._caller = self._home, caller
+        return other
+
+    @property
+    def registry(self) -> Registry:
+        return self._home.registry
+
+    @property
+    def rows(self) -> Rows:
+        return self._home.rows
+
+    # ------------------------------------------------------------------------------------------------ the Store
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        return decode(await self.get_body(kind, name, namespace))
+
+    async def list(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0, resume: str = ""
+    ) -> Listing:
+        bodies, revision, rest, remaining = await self.list_bodies(
+            kind, namespace, labels=labels, fields=fields, limit=limit, resume=resume
+        )
+        return Listing([decode(body) for body in bodies], revision, rest, remaining)
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", *, since: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[WatchEvent]:
+        async for type_, body in self.watch_bodies(kind, namespace, since=since, labels=labels, fields=fields):
+            yield WatchEvent(cast(EventType, type_), decode(body))
+
+    async def create(self, kind: Kind, obj: Fields, namespace: str = "", *, dry_run: bool = False) -> Object:
+        caller = writing.as_dry_run(self._caller, dry_run)
+        return await writing.create(self._home, self._home.served(kind), obj, namespace, caller)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        fields: Fields,
+        version: str | None = None,
+        subresource: str | None = None,
+        strategic: bool = False,
+        dry_run: bool = False,
+    ) -> Object:
+        patch = patching.Patch("strategic" if strategic else "merge", clone(fields))
+        caller = writing.as_dry_run(self._caller, dry_run)
+        served = self._home.served(kind)
+        return await subresources.patch(
+            self._home, served, name, namespace, patch, subresource or "", caller, version=version
+        )
+
+    async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Fields) -> Object:
+        served = self._home.served(kind)
+        return await subresources.create(self._home, served, name, namespace, subresource, clone(body), self._caller)
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", deletion: Deletion = NO_DELETION) -> Object:
+        served = self._home.served(kind)
+        obj, _ = await deleting.delete(self._home, served, name, namespace, deletion, self._caller)
+        return obj
+
+    # ---------------------------------------------------------------------------------------- beyond it, for HTTP
 
     async def get_body(self, kind: Kind, name: str, namespace: str = "") -> bytes:
         """The stored JSON, undecoded."""
-        raise NotImplementedError
+        return reading.get_body(self._home, self._home.served(kind), name, namespace)
+
+    async def get_subresource(self, kind: Kind, name: str, namespace: str, subresource: str) -> Object:
+        """What GET of `status`, `resize` or `scale` shows."""
+        return subresources.get(self._home, self._home.served(kind), name, namespace, subresource)
 
     async def list_bodies(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0, resume: str = ""
-    ) -> tuple[list[bytes], str, str, int | None]:
+    ) -> tuple[Bodies, str, str, int | None]:
         """Bodies, revision, resume token, remaining count: what a list answer is spliced from."""
-        raise NotImplementedError
+        return reading.list_bodies(self._home, self._home.served(kind), namespace, labels, fields, limit, resume)
 
     def watch_bodies(
         self, kind: Kind, namespace: str = "", *, since: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[tuple[str, bytes]]:
-        """(event type, body) pairs, as `watch`."""
-        raise NotImplementedError
+        """(event type, body) pairs, as `watch`. What is wrong with the request is raised here, before any event."""
+        return reading.watch_bodies(self._home, self._home.served(kind), namespace, since, labels, fields)
 
     async def replace(
         self, kind: Kind, name: str, namespace: str, obj: Fields, *, subresource: str | None = None
     ) -> Object:
         """PUT: the whole object, or its subresource; metadata.resourceVersion in it is a precondition."""
-        raise NotImplementedError
+        served = self._home.served(kind)
+        return await subresources.replace(
+            self._home, served, name, namespace, clone(obj), subresource or "", self._caller
+        )
 
     async def patch_document(
         self,
@@ -68,12 +147,27 @@ class LocalStore:
         subresource: str | None = None,
     ) -> Object:
         """PATCH with any of three documents; retried while others write in between."""
-        raise NotImplementedError
+        patch = patching.Patch(patch_type, document)
+        served = self._home.served(kind)
+        return await subresources.patch(self._home, served, name, namespace, patch, subresource or "", self._caller)
 
     async def delete_collection(
         self, kind: Kind, namespace: str, *, labels: str, fields: str, deletion: Deletion
     ) -> Listing:
-        raise NotImplementedError
+        """Delete each object of a list; what others deleted meanwhile is skipped."""
+        deleted = []
+        listing = await self.list(kind, namespace, labels=labels, fields=fields)
+        for obj in listing.items:
+            meta = obj["metadata"]
+            with contextlib.suppress(NotFound):
+                deleted.append(await self.delete(kind, meta["name"], meta.get("namespace", ""), deletion))
+        return Listing(deleted, listing.revision)
+
+    async def bootstrap(self) -> None:
+        """What a home has before anybody wrote to it: the namespaces that cannot be deleted. Once at every start."""
+        for name in NAMESPACES:
+            with contextlib.suppress(AlreadyExists):
+                await self.create(kinds.NAMESPACE, {"metadata": {"name": name}})
 
 
 __all__ = ["Caller", "LocalStore", "PatchType", "Validation", "WatchEvent"]

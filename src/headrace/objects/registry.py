@@ -1,10 +1,15 @@
 """The kinds this home serves, built-in and by CustomResourceDefinition, with what discovery tells of each."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.kinds import Kind
+from headrace.api.objects import Object
+from headrace.objects import schemas
+from headrace.objects.strategy import Strategy
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +25,40 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a kind keeps what its scale subresource shows, as field names from the object's root."""
+
+    spec_replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] | None = ("spec", "selector")
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
-    """One served kind. `subresources` such as status, scale, binding, resize; `schema` is its OpenAPI v3 schema."""
+    """One served kind. `subresources` such as status, scale, binding, resize; `schema` is its OpenAPI v3 schema.
+
+    `at_rest` is the kind whose rows it shows: itself, but for further versions and groups of the same objects.
+    """
 
     kind: Kind
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    verbs: tuple[str, ...] = VERBS
     subresources: tuple[str, ...] = ()
     list_kind: str = ""
     columns: tuple[Column, ...] = ()
     custom: bool = False
+    at_rest: Kind | None = None
+    scale: ScalePaths | None = None
+    schema: dict[str, Any] | None = None
+    strategy: Strategy = field(default_factory=Strategy, compare=False)
+    read: Callable[[Object], Object] | None = None
+    write: Callable[[Object], Object] | None = None
+
+    @property
+    def stored(self) -> Kind:
+        return self.at_rest or self.kind
 
 
 @dataclass(slots=True)
@@ -44,9 +71,76 @@ class Registry:
     def lookup(self, group: str, version: str, plural: str) -> Served | None:
         return self.served.get((group, version, plural))
 
+    def of(self, kind: Kind) -> Served | None:
+        return self.served.get((kind.group, kind.version, kind.plural))
+
+    def by_kind(self, group: str, version: str, kind: str) -> Served | None:
+        """By the words of a manifest: apiVersion's parts and kind."""
+        found = (each for each in self.served.values() if each.kind.kind == kind)
+        return next((each for each in found if (each.kind.group, each.kind.version) == (group, version)), None)
+
     def all(self) -> Iterable[Served]:
         return self.served.values()
 
+    def at_rest(self) -> Iterable[Served]:
+        """Each stored kind once."""
+        return (each for each in self.served.values() if each.at_rest is None)
+
+    def add(self, *kinds: Served) -> None:
+        for each in kinds:
+            self.served[each.kind.group, each.kind.version, each.kind.plural] = each
+        self.generation += 1
+
+    def drop(self, group: str, plural: str) -> None:
+        """All versions of a custom kind."""
+        for key in [key for key, each in self.served.items() if each.custom and key[0] == group and key[2] == plural]:
+            del self.served[key]
+        self.generation += 1
+
     def openapi_schemas(self, group: str, version: str) -> dict[str, Any]:
         """components.schemas of /openapi/v3 for one group and version, every $ref inside resolved there too."""
-        raise NotImplementedError
+        names = set(schemas.ALWAYS)
+        custom: dict[str, Any] = {}
+        for each in self.served.values():
+            if (each.kind.group, each.kind.version) != (group, version):
+                continue
+            if each.custom:
+                custom |= custom_schemas(each)
+            else:
+                names |= schemas.names_of(each.kind, each.subresources)
+        return schemas.described(names) | custom
+
+
+def custom_schema_name(kind: Kind) -> str:
+    """`ai.pingpong.test.v1.TestResource`: how Kubernetes names the schema of a custom kind."""
+    return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def custom_schemas(served: Served) -> dict[str, Any]:
+    """The schema of a custom kind and of its list, with what every object has."""
+    kind = served.kind
+    name = custom_schema_name(kind)
+    gvk = {"group": kind.group, "version": kind.version}
+    whole = dict(served.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    object_meta = {"allOf": [{"$ref": schemas.REF + schemas.META + "ObjectMeta"}]}
+    whole["properties"] = {
+        **whole.get("properties", {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": object_meta,
+    }
+    whole["x-kubernetes-group-version-kind"] = [{**gvk, "kind": kind.kind}]
+    items = {"type": "array", "items": {"allOf": [{"$ref": schemas.REF + name}]}}
+    listing = {
+        "type": "object",
+        "description": f"{served.list_kind} is a list of {kind.kind}",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "items": items,
+            "metadata": {"allOf": [{"$ref": schemas.REF + schemas.META + "ListMeta"}]},
+        },
+        "x-kubernetes-group-version-kind": [{**gvk, "kind": served.list_kind}],
+    }
+    return {name: whole, f"{name}List": listing}

@@ -14,6 +14,12 @@ from headrace.objects.formats import FORMATS
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+ALWAYS = (META + "DeleteOptions", META + "Status", META + "ObjectMeta", META + "ListMeta")
+SUBRESOURCE_BODIES = {
+    "binding": "io.k8s.api.core.v1.Binding",
+    "eviction": "io.k8s.api.policy.v1.Eviction",
+    "scale": "io.k8s.api.autoscaling.v1.Scale",
+}
 
 Schema = dict[str, Any]
 
@@ -53,6 +59,13 @@ def names_by_kind() -> dict[tuple[str, str, str], str]:
 def name_of_kind(kind: Kind) -> str:
     """The schema's name (`io.k8s.api.core.v1.Pod`). Raises KeyError for what is not built in."""
     return names_by_kind()[kind.group, kind.version, kind.kind]
+
+
+def names_of(kind: Kind, subresources: Iterable[str] = ()) -> set[str]:
+    """The schemas of a built-in kind, of its list and of what its subresources take."""
+    listing = names_by_kind().get((kind.group, kind.version, kind.kind + "List"))
+    bodies = {SUBRESOURCE_BODIES[each] for each in subresources if each in SUBRESOURCE_BODIES}
+    return {name_of_kind(kind), *bodies} | ({listing} if listing else set())
 
 
 def reference(schema: Mapping[str, Any]) -> str:

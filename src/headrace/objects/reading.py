@@ -1,0 +1,201 @@
+"""Reading objects: get, list page by page on one snapshot, watch; bytes are decoded only where a selector must look."""
+
+import base64
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import orjson
+
+from headrace.api.objects import Object
+from headrace.api.selectors import BadSelector, FieldTerm, Selector, fields_match, parse_fields, parse_labels
+from headrace.objects import refusals
+from headrace.objects.bodies import decode
+from headrace.objects.home import Home, key_of
+from headrace.objects.registry import Served
+from headrace.store.protocol import BadRequest, Gone
+from headrace.store.rows import Change, Key, Row
+
+SCAN_PAGE = 500
+_BOOLEANS = ("spec.hostNetwork", "spec.unschedulable")
+
+Event = tuple[str, bytes]
+Match = Callable[[bytes], bool]
+
+
+class _Meta(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Meta
+
+
+_labelled = msgspec.json.Decoder(_Labelled)
+
+
+def get_body(home: Home, served: Served, name: str, namespace: str) -> bytes:
+    row = home.rows.get(key_of(served, name, namespace))
+    if row is None:
+        raise refusals.not_found(served.kind, name)
+    return shown(served, row.body)
+
+
+def list_bodies(
+    home: Home, served: Served, namespace: str, labels: str, fields: str, limit: int, resume: str
+) -> tuple[list[bytes], str, str, int | None]:
+    """Bodies, revision, resume token, and how many remain (None where a selector makes that unknown)."""
+    match = selection(served, labels, fields)
+    revision, after = _resumed(served, resume)
+    found: list[Row] = []
+    while True:
+        wanted = limit - len(found) if limit else 0
+        size = wanted if match is None else (max(wanted, SCAN_PAGE) if limit else 0)
+        page = home.rows.page(served.stored.resource, namespace, after=after, limit=size, at=revision)
+        revision = revision or page.revision
+        for at, row in enumerate(page.rows):
+            if match is not None and not match(row.body):
+                continue
+            if limit and len(found) == limit:
+                # A page read ahead for a selector: go on after the last row that was taken.
+                return _listing(served, found, revision, page.rows[at - 1].key if at else after, None)
+            found.append(row)
+        if not page.more:
+            return _listing(served, found, revision, None, None)
+        after = page.rows[-1].key
+        if limit and len(found) == limit:
+            return _listing(served, found, revision, after, page.remaining if match is None else None)
+
+
+def _listing(
+    served: Served, found: list[Row], revision: int, after: Key | None, remaining: int | None
+) -> tuple[list[bytes], str, str, int | None]:
+    resume = "" if after is None else _resume(revision, after)
+    return [shown(served, row.body) for row in found], str(revision), resume, remaining
+
+
+def _resume(revision: int, after: Key) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([revision, after.namespace, after.name])).decode()
+
+
+def _resumed(served: Served, resume: str) -> tuple[int, Key | None]:
+    if not resume:
+        return 0, None
+    try:
+        revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(resume))
+        return int(revision), Key(served.stored.resource, str(namespace), str(name))
+    except (ValueError, TypeError) as error:
+        raise BadRequest(f"continue key is not valid: {error}") from error
+
+
+def watch_bodies(
+    home: Home, served: Served, namespace: str, since: str, labels: str, fields: str
+) -> AsyncIterator[Event]:
+    """(event type, body) pairs. A malformed request is refused here, not at the first event."""
+    match = selection(served, labels, fields)
+    if since and not (since.isascii() and since.isdigit()):
+        raise BadRequest(
+            f'resourceVersion: Invalid value: "{since}": strconv.ParseUint: parsing "{since}": invalid syntax'
+        )
+    if int(since or 0) > home.rows.revision:
+        raise Gone(f"Too large resource version: {since}, current: {home.rows.revision}")
+    return _watch(home, served, namespace, int(since or 0), match)
+
+
+async def _watch(home: Home, served: Served, namespace: str, since: int, match: Match | None) -> AsyncIterator[Event]:
+    if since == 0:
+        page = home.rows.page(served.stored.resource, namespace)
+        since = page.revision
+        for row in page.rows:
+            if match is None or match(row.body):
+                yield "ADDED", shown(served, row.body)
+    async for change in home.rows.watch(served.stored.resource, namespace, since=since):
+        if isinstance(change, int):
+            yield "BOOKMARK", bookmark(served, change)
+        else:
+            event = _event(change, match)
+            if event is not None:
+                yield event[0], shown(served, event[1])
+
+
+def bookmark(served: Served, revision: int) -> bytes:
+    return orjson.dumps(
+        {
+            "apiVersion": served.kind.api_version,
+            "kind": served.kind.kind,
+            "metadata": {"resourceVersion": str(revision), "creationTimestamp": None},
+        }
+    )
+
+
+def _event(change: Change, match: Match | None) -> Event | None:
+    """What a watcher sees of a change: an object that begins or ceases to match is added or deleted to it."""
+    was = change.before is not None and (match is None or match(change.before))
+    if change.body is None:
+        return ("DELETED", change.gone or b"") if was else None
+    if match is None or match(change.body):
+        return ("MODIFIED" if was else "ADDED"), change.body
+    if was and change.before is not None:
+        last = decode(change.before)
+        last["metadata"]["resourceVersion"] = str(change.revision)
+        return "DELETED", orjson.dumps(last)
+    return None
+
+
+def shown(served: Served, body: bytes) -> bytes:
+    """The body as this version of the kind shows it."""
+    if served.at_rest is None and served.read is None:
+        return body
+    return orjson.dumps(shown_object(served, decode(body)))
+
+
+def shown_object(served: Served, obj: Object) -> Object:
+    if served.read is not None:
+        return served.read(obj)
+    return obj if served.at_rest is None else obj | {"apiVersion": served.kind.api_version}
+
+
+def selection(served: Served, labels: str, fields: str) -> Match | None:
+    """A test of bodies, or None where everything matches. Raises BadRequest."""
+    try:
+        selector, terms = parse_labels(labels), parse_fields(fields)
+    except BadSelector as error:
+        raise BadRequest(str(error)) from error
+    for term in terms:
+        _check_path(served, term.path)
+    if not terms:
+        return None if not selector.requirements else lambda body: selector.matches(labels_of(body))
+    return lambda body: _matches(selector, terms, served, body)
+
+
+def labels_of(body: bytes) -> dict[str, str] | None:
+    return _labelled.decode(body).metadata.labels
+
+
+def _matches(selector: Selector, terms: tuple[FieldTerm, ...], served: Served, body: bytes) -> bool:
+    if selector.requirements and not selector.matches(labels_of(body)):
+        return False
+    obj = shown_object(served, decode(body))
+    return fields_match(terms, lambda path: field(obj, path))
+
+
+def field(obj: Object, path: str) -> str:
+    """The text of a field by its path, "" where it is absent; booleans as Go prints them."""
+    value: Any = obj
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return "false" if path in _BOOLEANS else ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _check_path(served: Served, path: str) -> None:
+    if path in ("metadata.name", "metadata.namespace"):
+        return
+    paths = served.strategy.selectable_fields()
+    if path not in paths:
+        if paths:
+            raise BadRequest(f"field label not supported: {path}")
+        raise BadRequest(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')

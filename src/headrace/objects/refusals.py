@@ -1,0 +1,47 @@
+"""The errors of the Store in Kubernetes' exact words (apimachinery's api/errors)."""
+
+from headrace.api.kinds import Kind
+from headrace.objects.validation.errors import FieldErrors, summary
+from headrace.store.protocol import AlreadyExists, Cause, Conflict, Forbidden, Invalid, NotFound, StoreError
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class TooManyRequests(StoreError):
+    """Not now: a disruption budget would be violated. Its causes say which."""
+
+    reason, code = "TooManyRequests", 429
+
+    def __init__(self, message: str, causes: tuple[Cause, ...] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes
+
+
+def qualified(kind: Kind) -> str:
+    """`Pod`, `Deployment.apps`."""
+    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    return NotFound(f'{kind.resource} "{name}" not found')
+
+
+def already_exists(kind: Kind, name: str) -> AlreadyExists:
+    return AlreadyExists(f'{kind.resource} "{name}" already exists')
+
+
+def conflict(kind: Kind, name: str, why: str = MODIFIED) -> Conflict:
+    return Conflict(f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}')
+
+
+def other_uid(kind: Kind, name: str, wanted: str, found: str) -> Conflict:
+    return conflict(kind, name, f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}")
+
+
+def forbidden(kind: Kind, name: str, why: str) -> Forbidden:
+    return Forbidden(f'{kind.resource} "{name}" is forbidden: {why}')
+
+
+def invalid(kind: Kind, name: str, errors: FieldErrors) -> Invalid:
+    causes = tuple(dict.fromkeys(errors.causes))
+    return Invalid(f'{qualified(kind)} "{name}" is invalid: {summary(causes)}', causes)

@@ -1,0 +1,85 @@
+"""Requests that name a subresource (status, scale, resize, binding, eviction, finalize), and those that name none."""
+
+from headrace.api.objects import Object
+from headrace.objects import binding, eviction, reading, scaling, writing
+from headrace.objects.bodies import clone, decode
+from headrace.objects.home import Caller, Home
+from headrace.objects.patching import Patch
+from headrace.objects.registry import Served
+from headrace.objects.writing import Update
+from headrace.store.protocol import BadRequest, NotFound
+
+SUCCESS: Object = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
+
+
+def _check(served: Served, subresource: str) -> None:
+    if subresource and subresource not in served.subresources:
+        raise NotFound("the server could not find the requested resource")
+
+
+def get(home: Home, served: Served, name: str, namespace: str, subresource: str) -> Object:
+    _check(served, subresource)
+    obj = decode(reading.get_body(home, served, name, namespace))
+    return scaling.scale_of(served, obj) if subresource == "scale" else obj
+
+
+async def replace(
+    home: Home, served: Served, name: str, namespace: str, obj: Object, subresource: str, caller: Caller
+) -> Object:
+    """PUT of an object or of its subresource."""
+    _check(served, subresource)
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        raise BadRequest("metadata: Required value")
+    if meta.setdefault("name", name) != name:
+        raise BadRequest(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    if served.kind.namespaced and meta.setdefault("namespace", namespace) != namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    version = meta.get("resourceVersion") or None
+    if subresource == "scale":
+        return await scaling.change(home, served, name, namespace, lambda _: obj, version, caller)
+    update = Update(name, namespace, lambda _: clone(obj), version, subresource)
+    return await writing.update(home, served, update, caller)
+
+
+async def patch(
+    home: Home,
+    served: Served,
+    name: str,
+    namespace: str,
+    document: Patch,
+    subresource: str,
+    caller: Caller,
+    version: str | None = None,
+) -> Object:
+    _check(served, subresource)
+    if subresource == "scale":
+        document.check(custom=False)
+        return await scaling.change(
+            home, served, name, namespace, lambda scale: document.apply(scale, scaling.SCHEMA), version, caller
+        )
+    document.check(custom=served.custom)
+    schema = "" if served.custom else writing.schema_name(served)
+    update = Update(name, namespace, lambda obj: document.apply(obj, schema), version, subresource)
+    return await writing.update(home, served, update, caller)
+
+
+async def create(
+    home: Home, served: Served, name: str, namespace: str, subresource: str, body: Object, caller: Caller
+) -> Object:
+    """POST of binding and eviction; PUT of scale, as the Store has it."""
+    _check(served, subresource)
+    if subresource == "scale":
+        return await replace(home, served, name, namespace, body, subresource, caller)
+    given = body.setdefault("metadata", {}).setdefault("name", name)
+    if given != name:
+        what = "Binding" if subresource == "binding" else "Eviction"
+        raise BadRequest(f"name in URL does not match name in {what} object")
+    match subresource:
+        case "binding":
+            await binding.bind(home, served, name, namespace, body, caller)
+        case "eviction":
+            await eviction.evict(home, served, name, namespace, body, caller)
+        case _:
+            raise NotFound("the server could not find the requested resource")
+    return dict(SUCCESS)

@@ -1,0 +1,77 @@
+"""Validation errors collected field by field, in the words of k8s.io/apimachinery/pkg/util/validation/field."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.store.protocol import Cause
+
+_REASONS = {
+    "FieldValueRequired": "Required value",
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueTooLong": "Too long",
+    "FieldValueTooMany": "Too many",
+    "FieldValueNotFound": "Not found",
+    "FieldValueTypeInvalid": "Invalid value",
+}
+
+
+class FieldErrors:
+    """What is wrong with an object. Paths read `spec.containers[0].name`."""
+
+    def __init__(self) -> None:
+        self.causes: list[Cause] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.causes)
+
+    def required(self, path: str, detail: str = "") -> None:
+        self._add("FieldValueRequired", path, "", detail)
+
+    def invalid(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueInvalid", path, f": {shown(value)}", detail)
+
+    def type_invalid(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueTypeInvalid", path, f": {shown(value)}", detail)
+
+    def duplicate(self, path: str, value: Any) -> None:
+        self._add("FieldValueDuplicate", path, f": {shown(value)}", "")
+
+    def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
+        listed = ", ".join(shown(each) for each in sorted(supported))
+        self._add("FieldValueNotSupported", path, f": {shown(value)}", f"supported values: {listed}" if listed else "")
+
+    def forbidden(self, path: str, detail: str) -> None:
+        self._add("FieldValueForbidden", path, "", detail)
+
+    def too_long(self, path: str, limit: int) -> None:
+        self._add("FieldValueTooLong", path, "", f"may not be more than {limit} bytes")
+
+    def too_many(self, path: str, count: int, limit: int) -> None:
+        detail = f"must have at most {limit} item{'' if limit == 1 else 's'}"
+        self._add("FieldValueTooMany", path, f": {count}", detail)
+
+    def not_found(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueNotFound", path, f": {shown(value)}", detail)
+
+    def _add(self, reason: str, path: str, value: str, detail: str) -> None:
+        message = _REASONS[reason] + value + (f": {detail}" if detail else "")
+        self.causes.append(Cause(reason, message, path))
+
+
+def shown(value: Any) -> str:
+    """A value as Kubernetes prints it in an error."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def summary(causes: Iterable[Cause]) -> str:
+    """One text for several errors, each said once."""
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

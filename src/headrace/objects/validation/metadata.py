@@ -1,0 +1,106 @@
+"""The rules of metadata, the same for every kind (apimachinery's api/validation/objectmeta.go)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.api.objects import Fields
+from headrace.objects.validation import names
+from headrace.objects.validation.errors import FieldErrors
+
+ANNOTATION_BYTES = 256 * 1024
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+
+_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
+    """Metadata of an object about to be created."""
+    name = meta.get("name", "")
+    if not name:
+        errors.required("metadata.name", "name or generateName is required")
+    else:
+        for message in name_errors(name):
+            errors.invalid("metadata.name", name, message)
+    namespace = meta.get("namespace", "")
+    if namespaced and not namespace:
+        errors.required("metadata.namespace")
+    elif namespaced:
+        for message in names.dns_label(namespace):
+            errors.invalid("metadata.namespace", namespace, message)
+    elif namespace:
+        errors.forbidden("metadata.namespace", "not allowed on this type")
+    _always(meta, errors)
+    _finalizers(meta.get("finalizers") or [], errors)
+
+
+def validate_update(meta: Fields, old: Fields, errors: FieldErrors) -> None:
+    """Metadata of an object about to be changed, beside what it is now."""
+    if "deletionTimestamp" in old:
+        extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if extra:
+            listed = ", ".join(f'"{each}"' for each in extra)
+            errors.forbidden(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, found new finalizers "
+                f"[]string{{{listed}}}",
+            )
+    for part in _FIXED:
+        if meta.get(part) != old.get(part):
+            errors.invalid(f"metadata.{part}", meta.get(part, ""), names.FIELD_IMMUTABLE)
+    _always(meta, errors)
+
+
+def _always(meta: Fields, errors: FieldErrors) -> None:
+    validate_labels(meta.get("labels") or {}, "metadata.labels", errors)
+    _annotations(meta.get("annotations") or {}, errors)
+    _owners(meta.get("ownerReferences") or [], errors)
+
+
+def validate_labels(labels: Fields, path: str, errors: FieldErrors) -> None:
+    for key, value in labels.items():
+        for message in names.qualified_name_errors(key):
+            errors.invalid(path, key, message)
+        for message in names.label_value_errors(value):
+            errors.invalid(path, value, message)
+
+
+def _annotations(annotations: Fields, errors: FieldErrors) -> None:
+    size = 0
+    for key, value in annotations.items():
+        size += len(key.encode()) + len(value.encode())
+        for message in names.qualified_name_errors(key.lower()):
+            errors.invalid("metadata.annotations", key, message)
+    if size > ANNOTATION_BYTES:
+        errors.too_long("metadata.annotations", ANNOTATION_BYTES)
+
+
+def _owners(owners: list[Any], errors: FieldErrors) -> None:
+    controller = ""
+    for at, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{at}]"
+        version = owner.get("apiVersion", "")
+        if version and (version.count("/") > 1 or version.endswith("/") or version.startswith("/")):
+            errors.invalid(f"{path}.apiVersion", version, "must be <group>/<version> or <version>")
+        for part in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(part):
+                errors.required(f"{path}.{part}", "must not be empty")
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if controller:
+                errors.invalid(
+                    "metadata.ownerReferences",
+                    owners,
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {this}",
+                )
+            controller = controller or this
+
+
+def _finalizers(finalizers: list[str], errors: FieldErrors) -> None:
+    for finalizer in finalizers:
+        for message in names.qualified_name_errors(finalizer):
+            errors.invalid("metadata.finalizers", finalizer, message)
+    if ORPHAN in finalizers and FOREGROUND in finalizers:
+        errors.invalid("metadata.finalizers", finalizers, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set")

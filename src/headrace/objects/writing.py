@@ -1,0 +1,267 @@
+"""Creating and changing objects: decode, default, admit, validate, commit. Every write of a main resource passes here.
+
+A change is a function of the object as it is; where the caller named no version it is repeated while others write in
+between, a bounded number of times.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.api.objects import Fields, Object
+from headrace.objects import admission, decoding, generated_names, refusals
+from headrace.objects.bodies import clone, decode, encode
+from headrace.objects.formats import format_time
+from headrace.objects.home import Caller, Home, key_of
+from headrace.objects.reading import shown_object
+from headrace.objects.registry import Served
+from headrace.objects.schemas import name_of_kind
+from headrace.objects.validation import metadata
+from headrace.objects.validation.errors import FieldErrors
+from headrace.store.protocol import AlreadyExists, BadRequest, Conflict, Refused
+from headrace.store.rows import Key, Write
+
+ATTEMPTS = 50
+NAME_ATTEMPTS = 8
+SPEC_WRITERS = ("", "resize")
+"""Ways to change what is wanted. Binding also writes into the spec, but a new node is no new wish."""
+
+Change = Callable[[Object], Object]
+"""The object after a change, made of the object before it (which it may change and return)."""
+
+
+def typed(served: Served, obj: Object, caller: Caller) -> Object:
+    """`obj` as its kind knows it: unknown fields dropped, or refused where the caller asks for strictness."""
+    kind = served.kind
+    given = (obj.setdefault("apiVersion", kind.api_version), obj.setdefault("kind", kind.kind))
+    if given != (kind.api_version, kind.kind):
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): it is a {given[1]} of {given[0]}, "
+            f"not a {kind.kind} of {kind.api_version}"
+        )
+    if not isinstance(obj.setdefault("metadata", {}), dict):
+        raise BadRequest(f"{_as_kind(served)}: metadata must be an object")
+    try:
+        read = decoding.decode(name_of_kind(kind), obj)
+    except decoding.UndecodableError as error:
+        raise BadRequest(f"{_as_kind(served)}: {error}") from error
+    report_unknown(served, read.unknown, caller)
+    return read.object
+
+
+def schema_name(served: Served) -> str:
+    return name_of_kind(served.kind)
+
+
+def report_unknown(served: Served, unknown: list[str], caller: Caller) -> None:
+    if not unknown or caller.validation == "Ignore":
+        return
+    said = [f'unknown field "{path}"' for path in unknown]
+    if caller.validation == "Strict":
+        raise BadRequest(f"{_as_kind(served)}: strict decoding error: {', '.join(said)}")
+    for each in said:
+        caller.warn(each)
+
+
+def _as_kind(served: Served) -> str:
+    kind = served.kind
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+
+
+async def create(home: Home, served: Served, given: Fields, namespace: str, caller: Caller) -> Object:
+    obj = typed(served, clone(given), caller)
+    meta = obj["metadata"]
+    _place(served, meta, namespace)
+    if meta.pop("resourceVersion", ""):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+    generate = bool(meta.get("generateName")) and not meta.get("name")
+    if served.write is not None:
+        obj = served.write(obj)
+    for attempt in range(NAME_ATTEMPTS):
+        if generate:
+            meta["name"] = generated_names.name(meta["generateName"], home.new_uid())
+        prepared = _prepared(home, served, obj, caller)
+        try:
+            revision = await _commit_new(home, served, prepared, caller)
+        except Conflict:
+            if generate and attempt < NAME_ATTEMPTS - 1:
+                continue
+            raise _exists(served, meta["name"], generate) from None
+        return _answer(served, prepared, revision)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _place(served: Served, meta: dict[str, Any], namespace: str) -> None:
+    """The namespace of the request and that of the object must be the same; either may be left out."""
+    own = meta.get("namespace", "")
+    if not served.kind.namespaced:
+        if own:
+            raise BadRequest("namespace may not be set on a cluster-scoped object" if namespace else _NAMESPACE_DIFFERS)
+        meta.pop("namespace", None)
+        return
+    if own and namespace and own != namespace:
+        raise BadRequest(_NAMESPACE_DIFFERS)
+    if not own and not namespace:
+        raise BadRequest("an empty namespace may not be set during creation")
+    meta["namespace"] = own or namespace
+
+
+_NAMESPACE_DIFFERS = "the namespace of the provided object does not match the namespace sent on the request"
+
+
+def _exists(served: Served, name: str, generated: bool) -> AlreadyExists:
+    if generated:
+        return AlreadyExists(
+            f'{served.kind.resource} "{name}" already exists, the server was not able to generate a unique name for '
+            "the object"
+        )
+    return refusals.already_exists(served.kind, name)
+
+
+def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Object:
+    """A new object with all that makes it one, valid and admitted."""
+    obj = clone(given)
+    meta, strategy = obj["metadata"], served.strategy
+    for part in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
+        meta.pop(part, None)
+    meta["uid"] = home.new_uid()
+    meta["creationTimestamp"] = format_time(home.wall())
+    if strategy.counts_generations:
+        meta["generation"] = 1
+    strategy.default(obj)
+    strategy.prepare_create(obj)
+    admission.admit_new(home, served, obj)
+    errors = FieldErrors()
+    strategy.validate(obj, errors)
+    if not errors:
+        metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
+    if errors:
+        raise refusals.invalid(served.kind, meta.get("name", ""), errors)
+    return obj
+
+
+async def _commit_new(home: Home, served: Served, obj: Object, caller: Caller) -> int:
+    key = key_of(served, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+    try:
+        return await commit(home, Write(key, 0, encode(obj), obj), caller.dry_run)
+    except Refused as refused:
+        if not served.strategy.stored_when_refused(obj, refused.shortfall):
+            raise
+        # As a kubelet does: a Pod that was put on a node without room is there, and failed.
+        return await commit(home, Write(key, 0, encode(obj), obj), caller.dry_run)
+
+
+async def commit(home: Home, write: Write, dry_run: bool) -> int:
+    """The revision of a write; 0 for one that was only tried."""
+    if dry_run:
+        await home.rows.check(write)
+        return 0
+    return await home.rows.commit(write)
+
+
+def _answer(served: Served, obj: Object, revision: int) -> Object:
+    if revision:
+        obj["metadata"]["resourceVersion"] = str(revision)
+    return shown_object(served, obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A change of one object through its main resource or a subresource."""
+
+    name: str
+    namespace: str
+    change: Change
+    version: str | None = None
+    subresource: str = ""
+
+
+async def update(home: Home, served: Served, wanted: Update, caller: Caller) -> Object:
+    """Apply a change. Raises Conflict at once if a version was asked for that the object no longer has."""
+    key = key_of(served, wanted.name, wanted.namespace)
+    for _ in range(ATTEMPTS):
+        row = home.rows.get(key)
+        if row is None:
+            raise refusals.not_found(served.kind, wanted.name)
+        old = decode(row.body)
+        if wanted.version is not None and wanted.version != str(row.revision):
+            raise refusals.conflict(served.kind, wanted.name)
+        changed = _changed(home, served, old, wanted, caller)
+        if changed is None:
+            return shown_object(served, old)
+        try:
+            return await _commit_change(home, served, key, row.revision, changed, caller)
+        except Conflict:
+            if wanted.version is not None:
+                raise refusals.conflict(served.kind, wanted.name) from None
+    raise refusals.conflict(served.kind, wanted.name)
+
+
+async def _commit_change(home: Home, served: Served, key: Key, revision: int, obj: Object, caller: Caller) -> Object:
+    meta = obj["metadata"]
+    if "deletionTimestamp" in meta and not meta.get("finalizers") and not served.strategy.waits_to_go(obj):
+        # The last finalizer went with this change: so does the object.
+        gone = Write(key, revision, None, obj, served.strategy.gone_is_confirmed(obj, caller.user))
+        return _answer(served, obj, await commit(home, gone, caller.dry_run))
+    return _answer(served, obj, await commit(home, Write(key, revision, encode(obj), obj), caller.dry_run))
+
+
+def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Caller) -> Object | None:
+    """The object after the change, valid; None if it changes nothing. Raises Conflict on a stale version in it."""
+    given = wanted.change(shown_object(served, clone(old)))
+    obj = typed(served, given, caller)
+    if served.write is not None:
+        obj = served.write(obj)
+    if served.at_rest is not None:
+        obj["apiVersion"] = old["apiVersion"]
+    # What typed decoding lets pass untouched still shares parts with the change's own document.
+    obj = clone(obj)
+    meta, was = obj["metadata"], old["metadata"]
+    version = meta.get("resourceVersion")
+    if version and version != was["resourceVersion"]:
+        raise refusals.conflict(served.kind, wanted.name)
+    _keep_identity(served, meta, was)
+    strategy = served.strategy
+    errors = FieldErrors()
+    if wanted.subresource in SPEC_WRITERS:
+        strategy.default(obj)
+    if wanted.subresource:
+        strategy.prepare_subresource(wanted.subresource, obj, old)
+    else:
+        strategy.prepare_update(obj, old)
+    meta = obj["metadata"]
+    if strategy.counts_generations and wanted.subresource in SPEC_WRITERS and strategy.generation_changed(obj, old):
+        meta["generation"] = was.get("generation", 0) + 1
+    if same_but_for_managed_fields(obj, old):
+        return None
+    metadata.validate_update(meta, was, errors)
+    strategy.validate_change(wanted.subresource, obj, old, errors)
+    if errors:
+        raise refusals.invalid(served.kind, wanted.name, errors)
+    return obj
+
+
+def _keep_identity(served: Served, meta: dict[str, Any], was: Fields) -> None:
+    """What no update decides. A uid in the object is a precondition, and a different name an error."""
+    if meta.get("uid", was["uid"]) != was["uid"]:
+        raise refusals.other_uid(served.kind, was["name"], meta["uid"], was["uid"])
+    meta.pop("selfLink", None)
+    for part in ("uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"):
+        if part in was:
+            meta[part] = was[part]
+        else:
+            meta.pop(part, None)
+    if "deletionGracePeriodSeconds" in was:
+        meta.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
+    else:
+        meta.pop("deletionGracePeriodSeconds", None)
+
+
+def same_but_for_managed_fields(obj: Object, old: Object) -> bool:
+    meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    was = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
+    return meta == was and {**obj, "metadata": None} == {**old, "metadata": None}
+
+
+def as_dry_run(caller: Caller, dry_run: bool) -> Caller:
+    return replace(caller, dry_run=True) if dry_run else caller

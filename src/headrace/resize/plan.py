@@ -79,7 +79,7 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     actions: list[Action] = []
     ledger = seen.ledger
     for wish in in_order([_wish(each, ledger, now) for each in seen.pods if desired(each.pod) != admitted(each.pod)]):
-        verdict = _impossible(wish, ledger, seen.unenforced)
+        verdict = _impossible(wish, ledger, seen.unenforced) or _too_early(wish.pod, ledger.node)
         if verdict is None and wish.candidate.refused is not None:
             verdict = Verdict(DEFERRED, wish.candidate.refused)
         if verdict is None:
@@ -215,6 +215,22 @@ def _impossible(wish: Wish, ledger: Ledger, unenforced: Unenforced) -> Verdict |
     amounts = {name: amount for name, amount in wish.holds.items() if name != PODS}
     answer = empty.admit(wish.holder, amounts)
     return Verdict(INFEASIBLE, str(answer)) if isinstance(answer, Shortfall) else None
+
+
+def _too_early(pod: Object, node: str) -> Verdict | None:
+    """A shrink releases what is held only if it is known what the container really has.
+
+    Until its first report an agent may start it with what was admitted before: it has not heard of the shrink yet.
+    """
+    wanted, has = desired(pod), admitted(pod)
+    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+        told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
+        for container, amounts in wanted[field].items():
+            shrinks = any(amounts.get(name, 0) < amount for name, amount in has[field][container].items())
+            if shrinks and not (told.get(container) or {}).get("resources"):
+                message = f"container {container}: node {node} has not told yet what it has, so none of it is released"
+                return Verdict(DEFERRED, message)
+    return None
 
 
 def _admission(pod: Object) -> list[Action]:

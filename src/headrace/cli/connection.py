@@ -1,0 +1,73 @@
+"""How commands reach a server: a kubeconfig, one client, and errors told in one line."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any, TypeVar
+
+import click
+
+from headrace.cli.places import kubeconfig_path
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which server, and which namespace unless a manifest says otherwise."""
+
+    kubeconfig: str | None
+    data_dir: str | None
+    namespace: str | None
+
+
+def targeted(command: F) -> F:
+    """Adds --kubeconfig, --data-dir and -n, handed over as one `target`."""
+
+    def with_target(
+        *arguments: Any, kubeconfig: str | None, data_dir: str | None, namespace: str | None, **options: Any
+    ) -> Any:
+        return command(*arguments, target=Target(kubeconfig, data_dir, namespace), **options)
+
+    update_wrapper(with_target, command)
+    for option in (
+        click.option("-n", "--namespace", help="Namespace; default: the kubeconfig's."),
+        click.option("--data-dir", help="Where `headrace up` keeps its state."),
+        click.option("--kubeconfig", help="The server's kubeconfig."),
+    ):
+        with_target = option(with_target)
+    return with_target  # type: ignore[return-value]  # the same command with three more options
+
+
+@asynccontextmanager
+async def connected(target: Target) -> AsyncIterator[tuple[Any, str]]:
+    """A client and the namespace. Whatever the server or the network answers becomes one line."""
+    from headrace.client.errors import ApiError, Unreachable
+    from headrace.client.http import Client
+    from headrace.client.kubeconfig import BadKubeconfig, load
+    from headrace.store.protocol import StoreError
+
+    path = kubeconfig_path(target.kubeconfig, target.data_dir)
+    try:
+        cluster = load(path)
+        async with Client(cluster, user_agent="headrace-cli") as client:
+            yield client, target.namespace or cluster.namespace
+    except BadKubeconfig as wrong:
+        raise click.ClickException(str(wrong)) from None
+    except ApiError as refused:
+        raise click.ClickException(f"{refused.reason or refused.code}: {refused.message}") from None
+    except Unreachable as failed:
+        raise click.ClickException(f"{failed}; is it running? `headrace status` shows it") from None
+    except StoreError as refused:
+        raise click.ClickException(f"{refused.reason}: {refused}") from None
+
+
+def run(work: Awaitable[None]) -> None:
+    """The one event loop of a command."""
+
+    async def whole() -> None:
+        await work
+
+    asyncio.run(whole())

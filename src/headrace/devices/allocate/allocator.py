@@ -9,21 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.devices.allocate.failure import Failure
-from headrace.devices.allocate.fast import FastWalk
 from headrace.devices.allocate.inventory import Inventory
-from headrace.devices.allocate.known import UNKNOWN, Unknown
-from headrace.devices.allocate.partial import Partial
-from headrace.devices.allocate.problem import Problem
-from headrace.devices.allocate.requests import text_of
 from headrace.devices.allocate.results import allocation_results
-from headrace.devices.allocate.structure import structuring
-from headrace.devices.allocate.walk import Walk
+from headrace.devices.allocate.solving import Solving
 
 Json = Mapping[str, Any]
 
 WORK_AT_ONCE = 2_000
 WORK_IN_ALL = 20_000_000
-ASKING = 4  # the work that asking about one device counts for: the first time, a selector is evaluated on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,69 +71,29 @@ class Search:
         *,
         is_plain: bool = False,
     ) -> None:
-        self.walk: Walk | None = None
         self._outcome: Outcome | None = None
-        self._share_ids, self._limit, self._is_plain = share_ids, limit, is_plain
+        self._share_ids, self._limit = share_ids, limit
+        self.solving: Solving | None = None
         try:
-            view = inventory.view(node)
-            state = inventory.state(view)
-            self._known = inventory.known(claims)
-            texts = [text_of(claim) for claim in claims]
-            self._problem = Problem(view, state, self._known.demand, texts, inventory.selectors, inventory.features)
-            answer = UNKNOWN if is_plain else self._known.answer(view, state)
-            if isinstance(answer, Unknown):
-                self._problem.enter()
-                self._structuring = structuring(self._problem)
-            else:
-                self._outcome = self._finished(answer)
+            self.solving = Solving(node, claims, inventory, is_plain=is_plain)
         except Failure as failure:
             self._outcome = Failed(failure.kind, failure.text, failure.fatal)
 
     def run(self, work: int = WORK_AT_ONCE) -> Outcome | None:
         """Go on for at most about that much work (a device tried is one); None while the search is not over."""
-        if self._outcome is None:
+        if self._outcome is None and self.solving is not None:
             try:
-                self._outcome = self._go_on(work)
+                self._outcome = self._go_on(self.solving, work)
             except Failure as failure:
                 self._outcome = Failed(failure.kind, failure.text, failure.fatal)
         return self._outcome
 
-    def _go_on(self, work: int) -> Outcome | None:
-        if self.walk is None:
-            work -= self._structured(work)
-            if self.walk is None:
-                return None
-        walk = self.walk
-        answer = walk.run(max(work, 1))
-        if walk.is_over:
-            if not self._is_plain:
-                self._known.learn(self._problem.view, self._problem.state, answer)
-            return self._finished(answer)
-        if walk.work >= self._limit:
-            return GaveUp(self._problem.text(walk.furthest) if walk.furthest else "the start", walk.work)
-        return None
-
-    def _structured(self, work: int) -> int:
-        """Find out what the devices are worth, then set out; returns the work that took."""
-        problem, done = self._problem, 0
-        structure = None if self._is_plain else self._known.structure(problem.view)
-        if self._is_plain:
-            self.walk = Walk(problem)
-            return 0
-        while structure is None and done < work:
-            try:
-                done += next(self._structuring) * ASKING
-            except StopIteration as over:
-                structure = over.value
-                self._known.learn_structure(problem.view, structure)
-        if structure is not None:
-            self.walk = Walk(problem) if structure.is_odd else FastWalk(problem, structure)
-        return done
-
-    def _finished(self, answer: Partial | None) -> Outcome:
-        if answer is not None:
-            return Allocated(allocation_results(self._problem, answer, self._share_ids))
-        if self._problem.view.has_invalid:
+    def _go_on(self, solving: Solving, work: int) -> Outcome | None:
+        if not solving.run(work):
+            return GaveUp(solving.furthest, solving.work) if solving.work >= self._limit else None
+        if solving.answer is not None:
+            return Allocated(allocation_results(solving.problem, solving.answer, self._share_ids))
+        if solving.problem.view.has_invalid:
             raise Failure("invalid-pools", "invalid resource pools were encountered", fatal=False)
         return Unsatisfiable()
 

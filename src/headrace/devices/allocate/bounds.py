@@ -33,7 +33,7 @@ class Position:
 
 
 class Bounds:
-    """`is_hopeless` is the question; `work` counts the choices that were looked at.
+    """`is_hopeless` is the question; `work` counts what was looked at.
 
     Requests from the first on at which an error could be met (`horizon`) do not count: a branch may be refused only if
     the plain walk could not have got as far as that.
@@ -41,7 +41,7 @@ class Bounds:
 
     def __init__(self, problem: Problem, structure: Structure) -> None:
         self.problem, self.structure = problem, structure
-        self.work = 0
+        self._looked = 0
         self.rooms = Rooms(problem, structure)
         slots = [request.wants for claim in problem.demand.claims for request in claim.requests]
         failing = (at for at, wants in enumerate(slots) if any(structure.may_fail(problem, want) for want in wants))
@@ -50,6 +50,10 @@ class Bounds:
         self._slot_of = {want.number: slot for slot, wants in enumerate(self._slots) for want in wants}
         self._fitting = self._with_room(structure)
         self._least = [min(max(problem.count(want), 0) for want in wants) for wants in self._slots]
+
+    @property
+    def work(self) -> int:
+        return self._looked + self.rooms.work
 
     def _with_room(self, structure: Structure) -> list[int]:
         """Candidates that the consumed capacity of allocated claims leaves room on."""
@@ -87,7 +91,7 @@ class Bounds:
         return mask
 
     def is_hopeless(self, position: Position) -> bool:
-        self.work += 1
+        self._looked += 2
         want, partial = position.want, position.partial
         if want.number not in self._slot_of:
             return False
@@ -100,6 +104,7 @@ class Bounds:
             return True
         choices = []
         for wants in self._slots[slot + 1 :]:
+            self._looked += len(wants)
             needs = [need for each in wants if (need := self._need(partial, want.claim, each)) is not None]
             if not needs:
                 return True
@@ -133,7 +138,7 @@ class Bounds:
 
     def _has_values(self, needs: list[Need], partial: Partial) -> bool:
         """Whether some values of the open matchAttribute constraints leave enough devices."""
-        self.work += 1
+        self._looked += 1
         domains: list[tuple[list[int], list[int]]] = []
         for members, masks in self._open_constraints(needs, partial):
             viable = [
@@ -149,7 +154,7 @@ class Bounds:
                 _narrowed(needs, [(members, [union_of(masks)]) for members, masks in domains], None), partial
             )
         for chosen in product(*(masks for _, masks in domains)):
-            self.work += 1
+            self._looked += len(needs)
             narrowed = _narrowed(needs, domains, chosen)
             if all(need.of.bit_count() >= need.number for need in narrowed) and self._is_enough(narrowed, partial):
                 return True

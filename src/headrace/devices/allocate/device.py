@@ -114,6 +114,14 @@ class Device:
         return self._capacities
 
     @property
+    def always_has_room(self) -> bool:
+        """Whether an empty device serves any want that names no amounts: nothing rounds, and no value is negative."""
+        return not any(
+            each.get("requestPolicy") is not None or str(each.get("value", "0")).startswith("-")
+            for each in (self.spec.get("capacity") or NO_FIELDS).values()
+        )
+
+    @property
     def consumes(self) -> Counters:
         """What an allocation of the device takes of its pool's counter sets."""
         if self._consumes is None:

@@ -34,6 +34,10 @@ class Inventory:
         self.selectors = Selectors()
         self.classes: dict[str, Json] = {}
         self.in_use = InUse()
+        self.nodes: dict[str, Json] = {}
+        self.numbers: dict[str, int] = {}
+        self.names: list[str] = []
+        self.epoch = 0
         self.changes: list[str] = []
         self.changes_forgotten = 0
         self._slices: dict[str, Slice] = {}
@@ -41,13 +45,33 @@ class Inventory:
         self._shared: dict[str, Slice] = {}
         self._by_pool: dict[PoolID, dict[str, Slice]] = {}
         self._held: dict[str, tuple[Json, ...]] = {}
-        self._views: dict[str, View] = {}
+        self.views: dict[str, View] = {}
         self._states: dict[str, State] = {}
         self._seen_by: dict[PoolID, dict[str, None]] = {}
         self._kinds: dict[Hashable, int] = {}
         self._known: dict[bytes, Known] = {}
 
     # Events
+
+    def put_node(self, node: Json) -> None:
+        """Add or update a node. Nodes are numbered in the order they come; the numbers hold within one `epoch`."""
+        name = name_of(node)
+        before = self.nodes.get(name)
+        self.nodes[name] = node
+        if before is None:
+            self.numbers[name] = len(self.names)
+            self.names.append(name)
+        if before is None or not _is_alike(before, node):
+            self._drop_view(name)
+            self._changed(name)
+
+    def drop_node(self, name: str) -> None:
+        if self.nodes.pop(name, None) is None:
+            return
+        self._drop_view(name)
+        self.names = list(self.nodes)
+        self.numbers = {each: number for number, each in enumerate(self.names)}
+        self.epoch += 1
 
     def put_slice(self, key: str, resource_slice: Json) -> None:
         """Add a slice, or replace what the key had; a replaced slice keeps its place in the order."""
@@ -76,11 +100,15 @@ class Inventory:
 
     def put_class(self, device_class: Json) -> None:
         self.classes[device_class["metadata"]["name"]] = device_class
-        self._known.clear()
+        self._forget_answers()
 
     def drop_class(self, name: str) -> None:
         self.classes.pop(name, None)
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
         self._known.clear()
+        self.epoch += 1
 
     def put_claim(self, key: str, claim: Json) -> None:
         """Count what the claim's allocation holds, instead of what it held before."""
@@ -109,7 +137,7 @@ class Inventory:
     def view(self, node: Json) -> View:
         """The node's pools and devices; raises Failure."""
         name = name_of(node)
-        known = self._views.get(name)
+        known = self.views.get(name)
         if known is not None and (known.node is node or _is_alike(known.node, node)):
             return known
         own = self._on_node.get(name, {})
@@ -120,7 +148,7 @@ class Inventory:
         if len(self._kinds) >= KINDS_KEPT:
             self._forget()
         view.kind = self._kinds.setdefault(view.layout, len(self._kinds))
-        self._views[name] = view
+        self.views[name] = view
         for each in by_pool:
             self._seen_by.setdefault(each, {})[name] = None
         return view
@@ -147,7 +175,7 @@ class Inventory:
 
     def _touch_views(self, each: Slice) -> None:
         """A slice came or went: all who see its pool look again, and all nodes if it may be for any."""
-        names = list(self._seen_by.get(each.id, ())) if each.node_name else list(self._views)
+        names = list(self._seen_by.get(each.id, ())) if each.node_name else list(self.views)
         if each.node_name:
             names.append(each.node_name)
         for name in names:
@@ -156,7 +184,7 @@ class Inventory:
 
     def _drop_view(self, name: str) -> None:
         self._states.pop(name, None)
-        view = self._views.pop(name, None)
+        view = self.views.pop(name, None)
         if view is None:
             return
         for pool in view.candidates:
@@ -168,8 +196,8 @@ class Inventory:
 
     def _forget(self) -> None:
         self._kinds.clear()
-        self._known.clear()
-        for name in list(self._views):
+        self._forget_answers()
+        for name in list(self.views):
             self._drop_view(name)
 
     def _changed(self, name: str) -> None:

@@ -4,7 +4,7 @@ A `Want` is one exact request or one subrequest of `firstAvailable`. The checks 
 the first error, which `Demand.error` holds until the wants before it have been looked at (an All may fail earlier).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,13 @@ class Want:
     amounts: Mapping[str, Quantity]
     derived: Mapping[str, str]
     constraints: tuple[int, ...]
+
+    @property
+    def likeness(self) -> Hashable:
+        """Equal for wants that accept the same devices."""
+        amounts = tuple(sorted((name, amount.nano, amount.format) for name, amount in self.amounts.items()))
+        tolerations = tuple(tuple(sorted(each.items(), key=str)) for each in self.tolerations)
+        return self.checks, amounts, tolerations
 
 
 @dataclass(frozen=True, eq=False, slots=True)

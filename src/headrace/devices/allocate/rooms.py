@@ -20,6 +20,7 @@ class Rooms:
 
     def __init__(self, problem: Problem, structure: Structure) -> None:
         self.problem, self.structure = problem, structure
+        self.work = 0
         self._sets = self._counter_sets()
         self._of_sets = 0
         for mask, *_ in self._sets:
@@ -48,8 +49,14 @@ class Rooms:
         for need in joint:
             union |= need.of
         if not union & self._of_sets and not union & self.structure.shareable:
+            self.work += len(joint)
             return has_enough([(need.of, need.number) for need in joint])
-        return all(self._gives(subset, partial) for subset in subsets(joint))
+        shares = (union & self.structure.shareable).bit_count()
+        for subset in subsets(joint):
+            self.work += 1 + len(self._sets) + shares
+            if not self._gives(subset, partial):
+                return False
+        return True
 
     def _gives(self, needs: Sequence[Need], partial: Partial) -> bool:
         wanted = sum(need.number for need in needs)

@@ -6,7 +6,7 @@ called. Where the order of picks alone could decide (`is_odd`), the plain walk h
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 
 from headrace.devices.allocate.capacity import CapacityError
@@ -47,9 +47,14 @@ def structuring(problem: Problem) -> Generator[int, None, Structure]:
         tuple(_grouped(problem, claim, number) for number in range(len(each.constraints)))
         for claim, each in enumerate(problem.demand.claims)
     )
-    candidates, errors = [], []
+    candidates: list[int] = []
+    errors: list[int] = []
+    asked: dict[Hashable, tuple[int, int]] = {}
     for want in problem.demand.wants:
-        yes, error = yield from _candidates(problem, want)
+        key = want.number if want.is_all else want.likeness
+        if key not in asked:
+            asked[key] = yield from _candidates(problem, want)
+        yes, error = asked[key]
         for number in () if want.is_all else want.constraints:
             yes &= _union(groups[want.claim][number])
         candidates.append(yes)
@@ -84,7 +89,9 @@ def _candidates(problem: Problem, want: Want) -> Generator[int, None, tuple[int,
 
 
 def _fits_empty(problem: Problem, want: Want, index: int) -> bool:
-    return not problem.features.ConsumableCapacity or problem.amounts(want, index) is not None
+    if not problem.features.ConsumableCapacity or (not want.amounts and problem.devices[index].always_has_room):
+        return True
+    return problem.amounts(want, index) is not None
 
 
 def _grouped(problem: Problem, claim: int, number: int) -> Groups:

@@ -31,6 +31,7 @@ class View:
         "candidates",
         "devices",
         "has_invalid",
+        "has_many_terms",
         "is_simple",
         "kind",
         "layout",
@@ -51,6 +52,12 @@ class View:
         self.may_skip_operations = features.OptionalNodeOperations and OPTIONAL_NODE_OPERATIONS in declared
         self.is_simple = not any(pool.counters for pool in self.usable) and not any(
             device.is_shareable for device in self.devices
+        )
+        self.has_many_terms = any(
+            len((holder.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()) > 1
+            for pool in self.usable
+            for each in pool.slices
+            for holder in (each.spec, *((device.spec for device in each.devices) if each.per_device else ()))
         )
         self.kind = -1
         self.layout: Hashable = tuple(self._layout(pool) for pool in pools)

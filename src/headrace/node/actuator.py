@@ -1,0 +1,144 @@
+"""One actuator per running container: it converges the limits in force to the admitted ones and says what it read back.
+
+Revisions only grow: what was decided at a lower revision of the Pod never overrides a higher one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.node.admitted import is_met
+from headrace.node.containers import Problem
+from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, Runtime
+from headrace.runtime.clock import Clock
+
+SYNC_SECONDS = 30.0
+RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`drifted` tells of a change by somebody else, which has been put right; empty otherwise."""
+
+    id: str
+    drifted: str = ""
+
+
+class Actuator:
+    """`tell` is called after each pass that changed what there is to say. `actual` is None until the first reading."""
+
+    def __init__(
+        self, id: str, runtime: Runtime, clock: Clock, *, limits: Limits, revision: int, tell: Callable[[Told], None]
+    ) -> None:
+        self.id = id
+        self.limits, self.revision = limits, revision
+        self.actual: Limits | None = None
+        self.problem: Problem | None = None
+        self.in_force = -1  # the revision whose limits were read back
+        self._runtime, self._clock, self._tell = runtime, clock, tell
+        self._lock, self._wake = asyncio.Lock(), asyncio.Event()
+
+    @property
+    def is_converged(self) -> bool:
+        return self.in_force == self.revision
+
+    def aim(self, limits: Limits, revision: int) -> None:
+        """Hold the container to these limits from now on; ignored if decided earlier than what is known."""
+        if revision < self.revision:
+            return
+        if limits == self.limits:
+            if self.is_converged:
+                self.in_force = revision
+            self.revision = revision
+            return
+        self.limits, self.revision = limits, revision
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Converge when aimed anew, and every 30 seconds look for what others changed, until cancelled."""
+        while True:
+            self._wake.clear()
+            await self.converge()
+            pause = SYNC_SECONDS if self.problem is None else RETRY_SECONDS
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def converge(self) -> None:
+        """One pass: read, guard, apply, read back. Never raises for what the kernel refuses: `problem` says it."""
+        async with self._lock:
+            limits, revision = self.limits, self.revision
+            before = (self.actual, self.problem, self.in_force)
+            drifted = ""
+            try:
+                actual = await self._runtime.read(self.id)
+                if not is_met(limits, actual):
+                    if self.in_force == revision:
+                        drifted = f"found {words(actual)}, put back {words(limits)}"
+                    actual = await self._runtime.apply(self.id, limits)
+                self._settle(limits, revision, actual)
+            except MemoryInUse as error:
+                self.problem = Problem(
+                    "Error",
+                    f"memory limit of {error.limit_bytes} bytes lies below the {error.usage_bytes} bytes in use; "
+                    "the limit stays as it was until use has fallen",
+                    self._clock.wall(),
+                )
+                self.actual = await self._reread()
+            except ApplyFailed as error:
+                kept = "the previous limits are in force" if error.restored else "they may be half applied"
+                self.problem = Problem("Error", f"{error}; {kept}", self._clock.wall())
+                self.actual = await self._reread()
+            if (self.actual, self.problem, self.in_force) != before or drifted:
+                self._tell(Told(self.id, drifted))
+
+    def _settle(self, limits: Limits, revision: int, actual: Limits) -> None:
+        self.actual = actual
+        if is_met(limits, actual):
+            self.in_force, self.problem = revision, None
+        else:
+            said = f"asked for {words(limits)}, but {words(actual)} was read back"
+            self.problem = Problem("Error", said, self._clock.wall())
+
+    async def _reread(self) -> Limits | None:
+        try:
+            return await self._runtime.read(self.id)
+        except ApplyFailed:
+            return self.actual
+
+
+def words(limits: Limits) -> str:
+    """`cpu 500m, memory 67108864`, for messages."""
+    cpu = "unlimited" if limits.cpu_milli is None else f"{limits.cpu_milli}m"
+    memory = "unlimited" if limits.memory_bytes is None else str(limits.memory_bytes)
+    return f"cpu {cpu}, memory {memory}"
+
+
+class Actuators:
+    """The actuators of this node, by container id. Each runs as a task of `tasks`."""
+
+    def __init__(self, runtime: Runtime, clock: Clock, tasks: asyncio.TaskGroup) -> None:
+        self._runtime, self._clock, self._tasks = runtime, clock, tasks
+        self._actuators: dict[str, tuple[Actuator, asyncio.Task[None]]] = {}
+
+    def get(self, id: str) -> Actuator | None:
+        found = self._actuators.get(id)
+        return found[0] if found else None
+
+    def hold(self, id: str, limits: Limits, revision: int, tell: Callable[[Told], None]) -> Actuator:
+        """The container's actuator, aimed at these limits; made when it is new."""
+        known = self.get(id)
+        if known is None:
+            known = Actuator(id, self._runtime, self._clock, limits=limits, revision=revision, tell=tell)
+            self._actuators[id] = (known, self._tasks.create_task(known.run(), name=f"actuator {id}"))
+        else:
+            known.aim(limits, revision)
+        return known
+
+    def release(self, id: str) -> None:
+        """The container runs no more."""
+        found = self._actuators.pop(id, None)
+        if found:
+            found[1].cancel()

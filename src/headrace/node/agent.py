@@ -1,0 +1,164 @@
+"""The node agent, put together: it watches its Pods like a kubelet, runs them, and reports its machine.
+
+It needs a Store, a Runtime and a directory; where these come from is the caller's business.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from structlog.typing import FilteringBoundLogger
+
+from headrace.api.kinds import POD
+from headrace.node.actuator import Actuators
+from headrace.node.device_record import DeviceRecord
+from headrace.node.devices import Devices
+from headrace.node.machine import RESERVED, Machine
+from headrace.node.plugins import Plugins
+from headrace.node.pod_worker import Means
+from headrace.node.pods import Pods
+from headrace.node.registration import Registration, node_fields
+from headrace.node.resize_service import ResizeService
+from headrace.node.runtimes.protocol import Runtime
+from headrace.node.states import States
+from headrace.node.stream import FIRST_SECONDS, LONGEST_SECONDS, Stream
+from headrace.runtime.backoff import Backoff
+from headrace.runtime.cache import Informer
+from headrace.runtime.clock import Clock
+from headrace.runtime.events import Recorder
+from headrace.store.protocol import Store, StoreError
+
+REGISTER_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`reserved` is kept from Pods for the system and headrace itself (--system-reserved)."""
+
+    node: str
+    directory: Path
+    address: str = "127.0.0.1"
+    reserved: Mapping[str, str] = field(default_factory=lambda: dict(RESERVED))
+    version: str = "0.1.0"
+
+    @property
+    def pods(self) -> Path:
+        return self.directory / "pods"
+
+    @property
+    def cdi(self) -> Path:
+        return self.directory / "cdi"
+
+    @property
+    def plugin_registry(self) -> Path:
+        return self.directory / "plugins_registry"
+
+
+class Agent:
+    """`run` works until cancelled. Containers outlive it; the next agent finds them again by their ids."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        machine: Machine,
+        store: Store,
+        runtime: Runtime,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        dial: Callable[[], grpc.aio.Channel] | None = None,
+    ) -> None:
+        """`dial` makes a channel to the control plane's gRPC port; without it there are no logs from afar."""
+        self._settings, self._machine, self._store, self._runtime = settings, machine, store, runtime
+        self._clock, self._log, self._dial = clock, log.bind(node=settings.node), dial
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        settings, store, clock, log = self._settings, self._store, self._clock, self._log
+        for directory in (settings.pods, settings.cdi, settings.plugin_registry):
+            directory.mkdir(parents=True, exist_ok=True)
+        os.chmod(settings.directory, 0o711)  # containers of other users must reach their volumes
+        informer = Informer(
+            store,
+            POD,
+            clock=clock,
+            random=random.random,
+            log=log,
+            fields=f"spec.nodeName={settings.node}",
+        )
+        recorder = Recorder(store, clock=clock, log=log, component="headrace-agent")
+        plugins = Plugins(settings.plugin_registry, clock=clock, log=log)
+        record = DeviceRecord(settings.directory / "devices.json", self._machine.boot_id)
+        async with asyncio.TaskGroup() as tasks:
+            states = States(self._runtime, lambda uid: pods.changed(uid))
+            means = Means(
+                store=store,
+                runtime=self._runtime,
+                states=states,
+                actuators=Actuators(self._runtime, clock, tasks),
+                devices=Devices(store, record, plugins.get, settings.cdi),
+                recorder=recorder,
+                clock=clock,
+                log=log,
+                directory=settings.pods,
+                cdi_directory=settings.cdi,
+                address=settings.address,
+                allocatable=lambda: registration.allocatable,
+            )
+            pods = Pods(means, tasks, lambda: informer.revision)
+            registration = Registration(
+                store,
+                node_fields(
+                    settings.node,
+                    self._machine,
+                    self._runtime.capabilities(),
+                    settings.reserved,
+                    version=settings.version,
+                    address=settings.address,
+                ),
+                strays=pods.strays,
+                confirmed=pods.confirmed,
+                clock=clock,
+                log=log,
+            )
+            await states.refresh()
+            await self._register(registration)
+            tasks.create_task(recorder.run(), name="events")
+            tasks.create_task(plugins.run(), name="plugins")
+            tasks.create_task(states.follow(), name="container states")
+            tasks.create_task(registration.run(), name="registration")
+            informer.subscribe(pods.observe)
+            tasks.create_task(informer.run(), name="informer pods")
+            await informer.wait_until_synced()
+            pods.take_orphans()
+            tasks.create_task(pods.audit(), name="device audit")
+            if self._dial is not None:
+                stream = Stream(
+                    settings.node,
+                    settings.version,
+                    self._dial,
+                    pods,
+                    states,
+                    ResizeService(store, pods, states, means.actuators),
+                    directory=settings.pods,
+                    clock=clock,
+                    backoff=Backoff(random.random, FIRST_SECONDS, LONGEST_SECONDS),
+                    log=log,
+                )
+                tasks.create_task(stream.run(), name="stream")
+            self.ready.set()
+            log.info("agent ready")
+
+    async def _register(self, registration: Registration) -> None:
+        while True:
+            try:
+                await registration.register()
+            except StoreError as error:
+                self._log.warning("node not registered", error=str(error))
+                await self._clock.sleep(REGISTER_SECONDS)
+            else:
+                return

@@ -1,0 +1,52 @@
+"""From a container of a Pod to what a runtime starts: arguments, environment, mounts, limits, and its log's place."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.node import cdi, volumes
+from headrace.node.environment import Surroundings, argv, environment
+from headrace.node.pod import Container, Pod
+from headrace.node.runtimes.protocol import ContainerSpec, Limits
+
+
+def pod_directory(root: Path, pod_uid: str) -> Path:
+    """Everything a Pod has on this machine: `logs/CONTAINER_ATTEMPT.log` and `volumes/NAME`."""
+    return root / pod_uid
+
+
+def log_path(root: Path, id: str) -> Path:
+    pod_uid, container, attempt = id.rsplit("_", 2)
+    return pod_directory(root, pod_uid) / "logs" / f"{container}_{attempt}.log"
+
+
+def container_spec(
+    pod: Pod,
+    container: Container,
+    id: str,
+    around: Surroundings,
+    *,
+    limits: Limits,
+    root: Path,
+    cdi_directory: Path,
+    cdi_names: Sequence[str],
+) -> ContainerSpec:
+    """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's."""
+    env = environment(pod, container, around)
+    mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes")
+    given, all_mounts = cdi.apply(cdi.edits(cdi_directory, cdi_names), env, mounts)
+    security = {**pod.spec.security_context, **container.security_context}
+    return ContainerSpec(
+        id=id,
+        pod_uid=pod.uid,
+        pod=pod.key,
+        container=container.name,
+        argv=argv(container, env),
+        env=given,
+        working_dir=container.working_dir or "/",
+        log_path=str(log_path(root, id)),
+        limits=limits,
+        mounts=all_mounts,
+        uid=security.get("runAsUser"),
+        gid=security.get("runAsGroup"),
+        labels={"io.kubernetes.pod.name": pod.name, "io.kubernetes.pod.namespace": pod.namespace},
+    )

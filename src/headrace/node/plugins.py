@@ -1,0 +1,107 @@
+"""Finds DRA drivers as a kubelet does: each puts a registration socket into the plug-in registry directory.
+
+A driver is known while its socket is there. A new file under an old name is a driver that started again.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from structlog.typing import FilteringBoundLogger
+
+from headrace.runtime.clock import Clock
+from headrace.wire.generated import registration_pb2
+from headrace.wire.generated.registration_pb2_grpc import RegistrationStub
+
+LOOK_SECONDS = 1.0
+CALL_SECONDS = 10.0
+TYPE = "DRAPlugin"
+VERSIONS = ("v1.DRAPlugin",)
+SOCKET_PATH_BYTES = 107  # of a unix address
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """`endpoint` is the path of the socket that serves the DRA API."""
+
+    name: str
+    endpoint: str
+
+
+class Plugins:
+    """`changed` is set whenever a driver came or went."""
+
+    def __init__(self, directory: Path, *, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._directory, self._clock, self._log = directory, clock, log
+        self._known: dict[Path, tuple[tuple[int, int], Plugin | None]] = {}
+        self._changed = asyncio.Event()
+
+    def get(self, driver: str) -> Plugin | None:
+        """The one that registered last."""
+        found = [plugin for _, plugin in self._known.values() if plugin is not None and plugin.name == driver]
+        return found[-1] if found else None
+
+    def names(self) -> list[str]:
+        return sorted({plugin.name for _, plugin in self._known.values() if plugin is not None})
+
+    async def changes(self) -> None:
+        """Returns after the next change."""
+        await self._changed.wait()
+
+    async def run(self) -> None:
+        """Look into the directory every second, until cancelled."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        while True:
+            await self.look()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        seen: dict[Path, tuple[int, int]] = {}
+        for path in sorted(self._directory.iterdir()):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            if path.is_socket():
+                seen[path] = (status.st_ino, status.st_ctime_ns)
+        gone = [path for path, (identity, _) in self._known.items() if seen.get(path) != identity]
+        for path in gone:
+            _, plugin = self._known.pop(path)
+            if plugin is not None:
+                self._log.info("driver left", driver=plugin.name)
+        fresh = [path for path in seen if path not in self._known]
+        for path in fresh:
+            self._known[path] = (seen[path], await self._register(path))
+        if gone or fresh:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def _register(self, path: Path) -> Plugin | None:
+        """Ask who it is and answer whether it is accepted; None where it is not, until its socket is made anew."""
+        async with grpc.aio.insecure_channel(f"unix://{path}") as channel:
+            stub = RegistrationStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
+            try:
+                info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=CALL_SECONDS)
+                error = refusal(info.type, info.name, info.endpoint, tuple(info.supported_versions))
+                status = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
+                await stub.NotifyRegistrationStatus(status, timeout=CALL_SECONDS)
+            except grpc.aio.AioRpcError as failure:
+                self._log.warning("registration failed", socket=str(path), error=failure.details())
+                return None
+        if error:
+            self._log.warning("driver refused", socket=str(path), error=error)
+            return None
+        self._log.info("driver registered", driver=info.name, endpoint=info.endpoint)
+        return Plugin(info.name, info.endpoint)
+
+
+def refusal(type: str, name: str, endpoint: str, versions: tuple[str, ...]) -> str:
+    """Why a plug-in is not accepted; empty if it is."""
+    if type != TYPE:
+        return f"type {type!r}: this agent takes plug-ins of type {TYPE}"
+    if not name or not endpoint:
+        return "name and endpoint must not be empty"
+    if not set(versions) & set(VERSIONS):
+        return f"supported_versions {', '.join(versions)}: one must be {' or '.join(VERSIONS)}"
+    return ""

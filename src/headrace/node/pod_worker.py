@@ -1,0 +1,351 @@
+"""Runs one Pod: look, plan, do, and when there is nothing more to do, report and wait for a change.
+
+Decisions are `pods_plan`'s and `pod_status`'s; this carries them out, one thing after the other.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from structlog.typing import FilteringBoundLogger
+
+from headrace.api.cdi import InvalidCdi
+from headrace.api.kinds import POD
+from headrace.node import sources, volumes
+from headrace.node.actuator import Actuators, Told
+from headrace.node.admitted import admitted, reported
+from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
+from headrace.node.devices import DeviceProblem, Devices
+from headrace.node.environment import Source, Surroundings, Unresolved, references
+from headrace.node.launch import container_spec, pod_directory
+from headrace.node.pod import Pod, view
+from headrace.node.pod_status import Resources, change, wanted
+from headrace.node.pods_plan import (
+    NO_COMMAND,
+    Action,
+    Finish,
+    Kill,
+    Look,
+    Remove,
+    Seen,
+    SetUp,
+    Start,
+    TearDown,
+    Terminate,
+    plan,
+)
+from headrace.node.probes import Probes
+from headrace.node.runtimes.protocol import ApplyFailed, Runtime
+from headrace.node.states import States
+from headrace.runtime.actions import Event
+from headrace.runtime.clock import Clock
+from headrace.runtime.events import Recorder
+from headrace.store.protocol import Deletion, NotFound, Preconditions, Store, StoreError
+
+SIGTERM = 15
+SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
+REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
+RETRY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a worker works with; one for all workers of an agent. `directory` holds what Pods have on this machine."""
+
+    store: Store
+    runtime: Runtime
+    states: States
+    actuators: Actuators
+    devices: Devices
+    recorder: Recorder
+    clock: Clock
+    log: FilteringBoundLogger
+    directory: Path
+    cdi_directory: Path
+    address: str
+    allocatable: Callable[[], Mapping[str, str]]
+
+
+class PodWorker:
+    """`run` ends when the Pod is gone and nothing of it is left."""
+
+    def __init__(self, pod: Pod, means: Means) -> None:
+        self.pod, self.is_gone, self.is_finished = pod, False, False
+        self.confirmed = False  # this worker itself deleted the object
+        self._means = means
+        self._memory: dict[str, Memory] = {}
+        self._setup = Setup()
+        self._refreshed = 0.0
+        self._wake = asyncio.Event()
+        self._log = means.log.bind(pod=pod.key)
+        self._probes = Probes(self._judge, means.clock, means.address)
+
+    def offer(self, pod: Pod) -> None:
+        """A version of the object that the watch told, or an answer to our own write."""
+        if pod.version > self.pod.version:
+            self.pod = pod
+            self._wake.set()
+
+    def gone(self) -> None:
+        self.is_gone = True
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        while not self.is_finished:
+            self._wake.clear()
+            try:
+                until = await self._step()
+            except (StoreError, ApplyFailed, DeviceProblem, OSError) as error:
+                self._log.warning("looking again", error=str(error))
+                until = self._means.clock.wall() + RETRY_SECONDS
+            await self._wait(until)
+        self._probes.stop()
+
+    async def _wait(self, until: float | None) -> None:
+        if self.is_finished or self._wake.is_set():
+            return
+        pause = REFRESH_SECONDS if until is None else max(0.01, until - self._means.clock.wall())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+
+    async def _step(self) -> float | None:
+        """Act until there is nothing to do now; answers when to look again."""
+        while True:
+            seen, now = self._see(), self._means.clock.wall()
+            actions = plan(seen, now)
+            doing = [action for action in actions if not isinstance(action, Look)]
+            if not doing or isinstance(doing[-1], Finish):
+                await self._report(seen)
+            if not doing:
+                await self._refresh_volumes(now)
+                return min((action.at for action in actions if isinstance(action, Look)), default=None)
+            for action in doing:
+                await self._perform(action)
+            if self.is_finished:
+                return None
+
+    def _see(self) -> Seen:
+        return Seen(
+            self.pod,
+            self._means.states.of(self.pod.uid),
+            dict(self._memory),
+            self._setup,
+            self.is_gone,
+        )
+
+    async def _perform(self, action: Action) -> None:
+        match action:
+            case SetUp():
+                await self._set_up()
+            case Start():
+                await self._start(action)
+            case Terminate(container, id, why):
+                self._event("Normal", "Killing", f"Stopping container {container}: {why}")
+                await self._means.runtime.signal(id, SIGTERM)
+                memory = self._of(container)
+                self._memory[container] = replace(
+                    memory, terminated={**memory.terminated, id: self._means.clock.wall()}
+                )
+            case Kill(container, id):
+                await self._means.runtime.kill(id)
+                memory = self._of(container)
+                self._memory[container] = replace(memory, killed={**memory.killed, id: self._means.clock.wall()})
+            case Remove(id):
+                await self._means.runtime.remove(id)
+                self._means.states.drop(id)
+            case TearDown():
+                await self._tear_down()
+            case Finish():
+                await self._finish()
+            case Look():
+                pass
+
+    # Before and after containers
+
+    async def _set_up(self) -> None:
+        try:
+            await self._fill_volumes()
+            await self._means.devices.prepare(self.pod)
+        except (Unresolved, OSError) as error:
+            self._problem("FailedMount", str(error))
+        except DeviceProblem as error:
+            self._problem("FailedPrepareDynamicResources", str(error))
+        else:
+            self._setup = Setup("ready")
+
+    def _problem(self, reason: str, message: str) -> None:
+        known = self._setup.problem
+        if known is None or known.message != message:
+            self._event("Warning", reason, message)
+        self._setup = replace(self._setup, problem=Problem(reason, message, self._means.clock.wall()))
+
+    async def _fill_volumes(self) -> None:
+        needed = volumes.references(self.pod)
+        around = await self._surroundings(needed)
+        volumes.set_up(self.pod, self._volumes, around)
+        self._refreshed = self._means.clock.wall()
+
+    async def _refresh_volumes(self, now: float) -> None:
+        if self._setup.state != "ready" or now < self._refreshed + REFRESH_SECONDS or not volumes.references(self.pod):
+            return
+        try:
+            await self._fill_volumes()
+        except (Unresolved, OSError) as error:  # what is shown stays as it was
+            self._refreshed = now
+            self._event("Warning", "FailedMount", str(error))
+
+    async def _surroundings(self, needed: set[Source]) -> Surroundings:
+        found = await sources.read(self._means.store, self.pod.namespace, needed)
+        return Surroundings(found, self._means.address, self._means.allocatable())
+
+    async def _tear_down(self) -> None:
+        try:
+            await self._means.devices.release(self.pod.uid)
+            await asyncio.to_thread(volumes.tear_down, self._volumes)
+        except (DeviceProblem, OSError) as error:
+            self._problem("FailedUnprepareDynamicResources", str(error))
+        else:
+            self._setup = Setup("torn down")
+
+    async def _finish(self) -> None:
+        await asyncio.to_thread(volumes.tear_down, self._directory)
+        if not self.is_gone:
+            deletion = Deletion(preconditions=Preconditions(uid=self.pod.uid), grace_seconds=0)
+            with suppress(NotFound):
+                self.confirmed = True
+                await self._means.store.delete(POD, self.pod.name, self.pod.namespace, deletion)
+        self.is_finished = True
+
+    # Containers
+
+    async def _start(self, action: Start) -> None:
+        container = self.pod.container(action.container)
+        limits = admitted(container, self.pod.container_status(container.name))
+        try:
+            around = await self._surroundings(references(container))
+            spec = container_spec(
+                self.pod,
+                container,
+                container_id(self.pod.uid, container.name, action.attempt),
+                around,
+                limits=limits,
+                root=self._means.directory,
+                cdi_directory=self._means.cdi_directory,
+                cdi_names=self._means.devices.cdi_names(self.pod, container),
+            )
+            state = await self._means.runtime.start(spec)
+        except Unresolved as error:
+            self._cannot_start(action, error.problem(self._means.clock.wall()))
+        except (InvalidCdi, DeviceProblem) as error:
+            self._cannot_start(action, Problem("CreateContainerError", str(error), self._means.clock.wall()))
+        except (ApplyFailed, OSError) as error:
+            self._cannot_start(action, Problem("RunContainerError", str(error), self._means.clock.wall()))
+        else:
+            self._memory[container.name] = Memory(short_runs=action.short_runs)
+            self._means.states.put(state)
+            self._event("Normal", "Started", f"Started container {container.name}")
+            if (container.lifecycle or {}).get("preStop"):
+                said = f"container {container.name}: lifecycle.preStop is not supported by this node and is never run"
+                self._event("Warning", "PreStopNotSupported", said)
+
+    def _cannot_start(self, action: Start, problem: Problem) -> None:
+        memory = self._of(action.container)
+        if memory.problem is None or memory.problem.message != problem.message:
+            self._event("Warning", "Failed", f"Error: {problem.message}")
+        self._memory[action.container] = replace(memory, problem=problem, failures=memory.failures + 1)
+
+    def _judge(self, id: str, *, ready: bool | None = None, started: bool | None = None, unhealthy: str = "") -> None:
+        """A probe's verdict on a running container."""
+        name, attempt = id.rsplit("_", 2)[1], attempt_of(id)
+        memory = self._of(name)
+        if memory.judged != attempt:
+            memory = replace(memory, judged=attempt, ready=False, started=False, unhealthy="")
+        if ready is not None:
+            memory = replace(memory, ready=ready)
+        if started is not None:
+            memory = replace(memory, started=started)
+        if unhealthy:
+            self._event("Warning", "Unhealthy", unhealthy)
+            memory = replace(memory, unhealthy=unhealthy)
+        if memory != self._memory.get(name):
+            self._memory[name] = memory
+            self._wake.set()
+
+    def _of(self, container: str) -> Memory:
+        return self._memory.get(container, Memory())
+
+    # What is told
+
+    async def _report(self, seen: Seen) -> None:
+        """One write, of what is not told yet."""
+        actual, resizing = await self._converge(seen)
+        if seen.gone:
+            return
+        now = self._means.clock.wall()
+        fields = change(seen.pod, wanted(seen, actual, resizing, self._means.address, now), now)
+        if fields is None:
+            return
+        self._tell_waiting(fields)
+        body = {"metadata": {"uid": seen.pod.uid}, "status": fields}
+        with suppress(NotFound):
+            answer = await self._means.store.patch(
+                POD, seen.pod.name, seen.pod.namespace, fields=body, subresource="status", strategic=True
+            )
+            self.offer(view(answer))
+
+    def _tell_waiting(self, fields: Mapping[str, Any]) -> None:
+        """An event for what people should see: a container that waits for more than its turn."""
+        for status in (*fields.get("initContainerStatuses", ()), *fields.get("containerStatuses", ())):
+            waiting = (status.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") == NO_COMMAND:
+                self._event("Warning", NO_COMMAND, waiting["message"])
+            elif waiting.get("reason") == "CrashLoopBackOff":
+                self._event("Warning", "BackOff", waiting["message"].replace("back-off", "Back-off", 1))
+
+    async def _converge(self, seen: Seen) -> tuple[Resources, Problem | None]:
+        """Aim an actuator at each running container; what they read back, and the resize under way if there is one."""
+        actual: dict[str, dict[str, dict[str, str]]] = {}
+        resizing: Problem | None = None
+        for container in (*seen.pod.spec.init_containers, *seen.pod.spec.containers):
+            runs = runs_of(seen.pod, container.name, seen.states)
+            for run in runs:
+                if not run.is_running:
+                    self._means.actuators.release(run.state.id)
+            if not runs or not runs[-1].is_running:
+                continue
+            self._probes.watch(container, runs[-1].state)
+            status = seen.pod.container_status(container.name)
+            limits = admitted(container, status)
+            actuator = self._means.actuators.hold(runs[-1].state.id, limits, seen.pod.version, self._told)
+            if not actuator.is_converged and actuator.problem is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SETTLE_SECONDS):
+                        await asyncio.shield(asyncio.ensure_future(actuator.converge()))
+            if actuator.actual is not None:
+                actual[container.name] = reported(container, status, actuator.actual)
+            if not actuator.is_converged:
+                resizing = actuator.problem or resizing or Problem("", "")
+        return actual, resizing
+
+    def _told(self, told: Told) -> None:
+        if told.drifted:
+            self._event("Warning", "ResourceDrift", f"container {told.id.rsplit('_', 2)[1]}: {told.drifted}")
+        self._wake.set()
+
+    def _event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self._means.recorder.record(Event(POD, self.pod.namespace, self.pod.name, self.pod.uid, type, reason, message))
+
+    @property
+    def _directory(self) -> Path:
+        return pod_directory(self._means.directory, self.pod.uid)
+
+    @property
+    def _volumes(self) -> Path:
+        return self._directory / "volumes"

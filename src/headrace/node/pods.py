@@ -1,0 +1,136 @@
+"""The Pods of this node, one worker each, told by the watch; and what runs here that the watch knows nothing of.
+
+A Pod is its uid: a new object under an old name waits for nobody and disturbs nobody.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from headrace.api.objects import Object, uid_of, version_of
+from headrace.node.admitted import admitted
+from headrace.node.pod import Container, Pod, PodSpec, view
+from headrace.node.pod_worker import Means, PodWorker
+
+STRAY_SECONDS = 10.0
+ORPHAN_GRACE_SECONDS = 10
+AUDIT_SECONDS = 60.0
+
+
+class Pods:
+    """`observe` is the handler of an informer whose revision is `revision`. The workers are tasks of `tasks`."""
+
+    def __init__(self, means: Means, tasks: asyncio.TaskGroup, revision: Callable[[], str]) -> None:
+        self._means, self._tasks, self._revision = means, tasks, revision
+        self._workers: dict[str, PodWorker] = {}
+        self._leaving: dict[str, float] = {}  # uid of a Pod whose object is gone: since when (monotonic)
+        self._orphans_known = False
+        self._to_confirm = ""
+
+    def observe(self, before: Object | None, after: Object | None) -> None:
+        if before is not None and (after is None or uid_of(before) != uid_of(after)):
+            self._lost(uid_of(before))
+        if after is None:
+            return
+        try:
+            pod = view(after)
+        except msgspec.ValidationError as error:
+            self._means.log.warning("not a Pod", uid=uid_of(after), version=version_of(after), error=str(error))
+            return
+        worker = self._workers.get(pod.uid)
+        if worker is None:
+            self._begin(PodWorker(pod, self._means))
+        else:
+            worker.offer(pod)
+
+    def changed(self, pod_uid: str) -> None:
+        """Containers of this Pod started or ended."""
+        worker = self._workers.get(pod_uid)
+        if worker is not None:
+            worker.wake()
+
+    def find(self, namespace: str, name: str) -> PodWorker | None:
+        """The Pod of this name that is not about to vanish."""
+        for worker in self._workers.values():
+            if (worker.pod.namespace, worker.pod.name) == (namespace, name) and not worker.is_gone:
+                return worker
+        return None
+
+    def get(self, pod_uid: str) -> PodWorker | None:
+        return self._workers.get(pod_uid)
+
+    def take_orphans(self) -> None:
+        """Call once the first list is complete: end what runs here for Pods that exist no more."""
+        for uid in self._means.states.pods():
+            if uid not in self._workers:
+                worker = PodWorker(_orphan(uid, self._means), self._means)
+                worker.gone()
+                self._leaving[uid] = self._means.clock.monotonic()
+                self._begin(worker)
+        self._to_confirm = self._to_confirm or self._revision()
+        self._orphans_known = True
+
+    async def audit(self) -> None:
+        """Until cancelled: release devices of Pods that are gone, at once and then every minute."""
+        while True:
+            for failure in await self._means.devices.audit(self._workers.keys()):
+                self._means.log.warning("devices not released", error=failure)
+            await self._means.clock.sleep(AUDIT_SECONDS)
+
+    def confirmed(self) -> str | None:
+        """The revision of the last deletion by others (or of the first list), once nothing deleted runs here."""
+        return self._to_confirm if self._orphans_known and not self._leaving else None
+
+    def strays(self) -> dict[str, dict[str, int]]:
+        """What still runs ten seconds after its object was found gone, with what it is limited to (or asks for)."""
+        now, found = self._means.clock.monotonic(), {}
+        for uid, since in self._leaving.items():
+            if now - since < STRAY_SECONDS:
+                continue
+            for state in self._means.states.of(uid):
+                if state.state == "running":
+                    found[state.id] = self._holds(self._workers[uid].pod, state.container)
+        return found
+
+    def _holds(self, pod: Pod, name: str) -> dict[str, int]:
+        limits = admitted(pod.container(name), pod.container_status(name))
+        cpu, memory = limits.cpu_milli or limits.cpu_shares_milli or 0, limits.memory_bytes or 0
+        return {"cpu": cpu, "memory": memory}
+
+    def _lost(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is None or not worker.confirmed:
+            self._to_confirm = self._revision()
+        if worker is not None and not worker.is_finished:
+            self._leaving.setdefault(uid, self._means.clock.monotonic())
+            worker.gone()
+
+    def _begin(self, worker: PodWorker) -> None:
+        self._workers[worker.pod.uid] = worker
+        self._tasks.create_task(self._run(worker), name=f"pod {worker.pod.key}")
+
+    async def _run(self, worker: PodWorker) -> None:
+        await worker.run()
+        uid = worker.pod.uid
+        self._leaving.pop(uid, None)
+        if self._workers.get(uid) is worker:
+            del self._workers[uid]
+
+
+def _orphan(uid: str, means: Means) -> Pod:
+    """As much of a Pod as its running containers tell."""
+    containers = [Container(name=name) for name in sorted({state.container for state in means.states.of(uid)})]
+    spec = PodSpec(containers=containers, termination_grace_period_seconds=ORPHAN_GRACE_SECONDS)
+    return Pod(
+        uid=uid,
+        namespace="",
+        name=uid,
+        version=0,
+        generation=0,
+        deleted=False,
+        deletion_grace_seconds=None,
+        spec=spec,
+        status={},
+        object={"metadata": {"uid": uid, "name": uid}},
+    )

@@ -1,6 +1,7 @@
 """`apply`, `get` and `delete` for those without kubectl: the same words, the same tables."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -131,9 +132,9 @@ def _items(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _print_tables(tables: list[dict[str, Any]], *, wide: bool, with_namespace: bool, place: str) -> None:
-    columns = tables[0]["columnDefinitions"]
-    shown = [index for index, column in enumerate(columns) if wide or not column.get("priority")]
-    head = [columns[index]["name"].upper() for index in shown]
+    defined = tables[0]["columnDefinitions"]
+    shown = [index for index, column in enumerate(defined) if wide or not column.get("priority")]
+    head = [defined[index]["name"].upper() for index in shown]
     rows = []
     for table in tables:
         for row in table.get("rows") or ():
@@ -142,7 +143,8 @@ def _print_tables(tables: list[dict[str, Any]], *, wide: bool, with_namespace: b
     if not rows:
         click.echo(f"No resources found in {place} namespace." if place else "No resources found", err=True)
         return
-    print_columns(["NAMESPACE", *head] if with_namespace else head, rows)
+    for line in columns(["NAMESPACE", *head] if with_namespace else head, rows):
+        click.echo(line)
 
 
 def _cell(value: Any) -> str:
@@ -151,11 +153,11 @@ def _cell(value: Any) -> str:
     return "<none>" if value is None else str(value)
 
 
-def print_columns(head: list[str], rows: list[list[str]]) -> None:
+def columns(head: list[str], rows: list[list[str]]) -> Iterator[str]:
     """Columns three spaces apart, as kubectl prints them."""
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     for row in (head, *rows):
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 @click.command()

@@ -23,7 +23,7 @@ from headrace.apiserver.requests import Request, parse
 from headrace.apiserver.resources import Resources
 from headrace.apiserver.routes import Routes
 from headrace.apiserver.statuses import Failure, not_found_path, status_of
-from headrace.store.protocol import StoreError
+from headrace.store.protocol import Invalid, StoreError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -148,7 +148,9 @@ async def _send(send: Send, answer: Answer, method: str) -> None:
 
 
 def failure_answer(error: StoreError, request: Request) -> Answer:
-    status = status_of(error, group=request.group, resource=request.plural, name=request.name)
+    # As Kubernetes: an Invalid names the kind of the object, every other error the resource of the URL.
+    kind = request.about[0] if isinstance(error, Invalid) else request.plural
+    status = status_of(error, group=request.group, resource=kind, name=request.about[1] or request.name)
     headers = []
     if isinstance(error, Failure):
         if error.retry_after:

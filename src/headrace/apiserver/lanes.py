@@ -95,10 +95,14 @@ class Streams:
             if not self.counts[kind, user]:
                 del self.counts[kind, user]
 
-    def end_all(self) -> None:
-        self.stopping = True
+    def end_open(self) -> None:
         for stream in list(self.open):
             stream.end()
+
+    def stop(self) -> None:
+        """End all, and every one that begins from now on at once."""
+        self.stopping = True
+        self.end_open()
 
     def end_of(self, user: str) -> None:
         for stream in list(self.open):

@@ -21,7 +21,10 @@ async def _no_body() -> bytes:
 
 @dataclass(slots=True)
 class Request:
-    """`plural` is empty for paths that name no resource. `read` gives the body, once."""
+    """`plural` is empty for paths that name no resource. `read` gives the body, once.
+
+    `about` is the kind and name of the object in the body, once it is read: errors name it.
+    """
 
     method: str
     path: str
@@ -33,6 +36,7 @@ class Request:
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    about: tuple[str, str] = ("", "")
     identity: Identity = ANONYMOUS
     accept: str = ""
     content_type: str = ""

@@ -135,6 +135,7 @@ class Resources:
         document = bodies.decode(await request.read(), media, PATCH_TYPES)
         if request.identity.role == "node":
             admit_write(request, document, strategic=patch_type == "strategic")
+        request.about = (served.kind.kind, request.name)
         store, warnings = self._acting(request)
         written = await store.patch_document(
             served.kind,
@@ -168,10 +169,10 @@ class Resources:
 
     async def _subresource(self, request: Request, served: Served) -> Answer | Stream:
         name = request.subresource
+        if name in CONNECTS and request.resource == "pods":
+            raise Failure(501, "NotImplemented", f"{name} of pods is not served yet")
         if name not in served.subresources:
             raise not_found_path()
-        if name in CONNECTS:
-            raise Failure(501, "NotImplemented", f"{name} of {request.resource} is not served yet")
         if request.verb not in subresource_verbs(name):
             raise method_not_allowed()
         if name == "log":
@@ -202,6 +203,9 @@ class Resources:
         obj = bodies.decode(await request.read(), request.content_type)
         if not isinstance(obj, dict):
             raise BadRequest("the body of the request must be an object")
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        request.about = (kind.kind, str(name or request.name))
         return obj
 
     async def _optional(self, request: Request) -> Mapping[str, Any]:

@@ -49,6 +49,8 @@ class Running:
     kubeconfig: Path
     health: Health
     observations: Observations
+    end_streams: Callable[[], None]
+    """Ends every open watch and log plainly; their readers come back where they were."""
 
 
 class _Listener(uvicorn.Server):
@@ -77,7 +79,7 @@ class _Listener(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DATE_SECONDS):
                     await self.stopping.wait()
-        self._streams.end_all()
+        self._streams.stop()
 
 
 @contextlib.asynccontextmanager
@@ -140,16 +142,18 @@ async def serve(
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     listener = _Listener(config, pki.server_context(), streams)
-    async with asyncio.TaskGroup() as tasks:
-        follower = tasks.create_task(authenticator.follow())
-        server = tasks.create_task(listener.serve([listening]))
+    follower = asyncio.create_task(authenticator.follow())
+    server = asyncio.create_task(listener.serve([listening]))
+    health.live["credentials"] = lambda: "revocations are not followed any more" if follower.done() else ""
+    try:
         await listener.ready.wait()
-        try:
-            yield Running(url, port, pki, kubeconfig, health, observations)
-        finally:
-            listener.stopping.set()
-            await server
-            follower.cancel()
+        yield Running(url, port, pki, kubeconfig, health, observations, streams.end_open)
+    finally:
+        listener.stopping.set()
+        await server
+        follower.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await follower
 
 
 def _listen(host: str, port: int) -> socket.socket:

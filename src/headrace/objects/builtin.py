@@ -43,7 +43,7 @@ def built_in_kinds() -> list[Served]:
     return [
         _built_in(kinds.NAMESPACE, ("ns",), ("finalize", "status")),
         _built_in(kinds.NODE, ("no",), ("status",)),
-        _built_in(kinds.POD, ("po",), ("binding", "eviction", "resize", "status"), _ALL),
+        _built_in(kinds.POD, ("po",), ("binding", "eviction", "log", "resize", "status"), _ALL),
         _built_in(kinds.EVENT, ("ev",)),
         _built_in(kinds.CONFIG_MAP, ("cm",)),
         _built_in(kinds.SECRET),

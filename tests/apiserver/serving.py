@@ -1,0 +1,66 @@
+"""A complete API server on a free port with a directory of its own, for tests."""
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.apiserver.nodes import LogOptions, Nodes
+from headrace.apiserver.server import Running, serve
+from headrace.client.http import Client
+from headrace.client.kubeconfig import Cluster, load
+from headrace.objects.local import Caller, LocalStore
+from headrace.store.kubernetes import KubernetesStore
+from headrace.store.protocol import NotFound
+from headrace.store.sqlite import open_rows
+
+
+@dataclass
+class WrittenLogs:
+    """Stands for the machines: what each container wrote, by Pod uid and container name."""
+
+    texts: dict[tuple[str, str], list[bytes]] = field(default_factory=dict)
+    asked: list[tuple[str, LogOptions]] = field(default_factory=list)
+
+    async def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        self.asked.append((node, options))
+        lines = self.texts.get((pod_uid, container))
+        if lines is None:
+            raise NotFound(f'container "{container}" is not running')
+        for line in lines[-options.tail_lines :] if options.tail_lines is not None else lines:
+            yield line
+
+
+@dataclass(frozen=True)
+class Serving:
+    store: LocalStore
+    running: Running
+    directory: Path
+
+    def cluster(self, client: str = "") -> Cluster:
+        """The credentials of the administrator, or of `controller` or `viewer`."""
+        return load(self.directory / (f"{client}.kubeconfig" if client else "kubeconfig"))
+
+    @asynccontextmanager
+    async def http(self, client: str = "", cluster: Cluster | None = None) -> AsyncIterator[Client]:
+        async with Client(cluster or self.cluster(client)) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def remote(self, client: str = "", cluster: Cluster | None = None) -> AsyncIterator[KubernetesStore]:
+        async with self.http(client, cluster) as opened:
+            yield KubernetesStore(opened)
+
+
+@asynccontextmanager
+async def serving(directory: Path, nodes: Nodes | None = None, *, durable: bool = False) -> AsyncIterator[Serving]:
+    """`durable`: on a file with a writer thread, as in production; otherwise SQLite in memory."""
+    rows = await (open_rows(directory / "headrace.db") if durable else open_rows(":memory:", inline=True))
+    store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
+    try:
+        async with serve(store, data_dir=directory, port=0, nodes=nodes or WrittenLogs()) as running:
+            yield Serving(store, running, directory)
+    finally:
+        await rows.close()

@@ -83,7 +83,7 @@ class Ledger:
         return Ledger(self.total, self.reserved, kept, allocated, self.node)
 
     def _counts(self, name: str) -> bool:
-        """A node that does not say how many Pods it takes, takes any number. Other resources it does not name, it lacks."""
+        """A node that does not say how many Pods it takes, takes any number; else what it does not name, it lacks."""
         return name != PODS or name in self.total
 
     def _shortfall(self, missing: Amounts, wanted: Amounts) -> Shortfall:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from headrace.api.limits import WATCH_BACKLOG_EVENTS
+from headrace.api.limits import WATCH_BACKLOG_EVENTS, WRITES_QUEUED
 from headrace.ledger.books import Books
 from headrace.store import connection, statements
 from headrace.store.committer import Batch, Committer, Request
@@ -91,7 +91,9 @@ class SQLiteRows:
     def start(self, on_fatal: Callable[[str], None], *, inline: bool) -> None:
         self._on_fatal = on_fatal
         if not inline:
-            self._writer = Writer(self._committer, self._checkpoints, self._file, self._publish, on_fatal)
+            self._writer = Writer(
+                self._committer, self._checkpoints, self._file, self._publish, on_fatal, WRITES_QUEUED
+            )
 
     async def _submit(self, request: Request) -> int:
         if self._writer is not None:

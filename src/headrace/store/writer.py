@@ -7,7 +7,6 @@ from threading import Thread
 
 import apsw
 
-from headrace.api.limits import WRITES_QUEUED
 from headrace.store.committer import Batch, Committer, Request
 from headrace.store.connection import Checkpoints
 from headrace.store.faults import Stopped, meaning
@@ -36,7 +35,7 @@ class Writer:
         file: str,
         publish: Callable[[Batch], None],
         on_fatal: Callable[[str], None],
-        limit: int = WRITES_QUEUED,
+        limit: int,
     ) -> None:
         self._committer = committer
         self._checkpoints = checkpoints

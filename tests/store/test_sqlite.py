@@ -1,0 +1,244 @@
+"""The embedded home's edges: locks, newer and foreign files, slow watchers, full queues, damage."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from headrace.store.faults import Corrupt
+from headrace.store.protocol import Conflict, Gone, TooBusy, Unavailable
+from headrace.store.rows import Key
+from headrace.store.schema import STEPS, Unreadable
+from headrace.store.sqlite import open_rows
+from headrace.store.watchers import BOOKMARK_EVERY
+from tests.store.builders import config_map, put, remove, write
+
+
+async def closed_file(path, writes=3):
+    rows = await open_rows(path)
+    for number in range(writes):
+        await rows.commit(put(f"object-{number}", data="x" * 500))
+    await rows.close()
+    return path
+
+
+async def test_what_was_written_is_there_after_opening_again(tmp_path):
+    await closed_file(tmp_path / "rows.db")
+    rows = await open_rows(tmp_path / "rows.db")
+    assert [row.key.name for row in rows.page("configmaps").rows] == ["object-0", "object-1", "object-2"]
+    assert rows.revision == 4
+    assert await rows.commit(put("object-3")) == 5
+    await rows.close()
+
+
+async def test_a_revision_is_never_given_out_again_after_everything_was_deleted(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    last = await rows.commit(remove("a", await rows.commit(put("a"))))
+    await rows.close()
+    rows = await open_rows(tmp_path / "rows.db")
+    assert await rows.commit(put("a")) == last + 1
+    await rows.close()
+
+
+async def test_a_second_opener_is_refused_and_told_the_holders_pid(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    opener = (
+        "import asyncio, sys\n"
+        "from headrace.store.sqlite import open_rows\n"
+        "from headrace.store.protocol import Unavailable\n"
+        "try: asyncio.run(open_rows(sys.argv[1]))\n"
+        "except Unavailable as error: print(error)\n"
+    )
+    answer = subprocess.run(  # noqa: ASYNC221  # nothing else runs meanwhile
+        [sys.executable, "-c", opener, str(tmp_path / "rows.db")], capture_output=True, text=True, check=True
+    )
+    assert f"is in use by the process with pid {os.getpid()}" in answer.stdout
+    await rows.close()
+    await (await open_rows(tmp_path / "rows.db")).close()
+
+
+async def test_a_newer_file_is_refused_and_left_untouched(tmp_path):
+    path = await closed_file(tmp_path / "rows.db")
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", len(STEPS) + 1)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(Unreadable, match=f"schema version {len(STEPS) + 1}, this release knows up to {len(STEPS)}"):
+        await open_rows(path)
+    assert path.read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} <= {"rows.db", "rows.db.lock"}
+
+
+async def test_a_newer_version_that_is_only_in_the_log_is_refused_too(tmp_path):
+    path = await closed_file(tmp_path / "rows.db")
+    crashed = (
+        "import apsw, os, sys\n"
+        "connection = apsw.Connection(sys.argv[1])\n"
+        "connection.pragma('user_version', 99)\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", crashed, str(path)], check=True)  # noqa: ASYNC221
+    log = path.with_name("rows.db-wal")
+    before = path.read_bytes(), log.read_bytes()
+    with pytest.raises(Unreadable, match="schema version 99"):
+        await open_rows(path)
+    assert (path.read_bytes(), log.read_bytes()) == before
+
+
+async def test_another_programs_file_is_refused(tmp_path):
+    path = tmp_path / "rows.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.pragma("user_version", 1)
+    connection.close()
+    with pytest.raises(Unreadable, match="belongs to another program"):
+        await open_rows(path)
+    path.write_text("no database at all" * 10)
+    with pytest.raises(Unreadable, match="is not a database"):
+        await open_rows(path)
+
+
+async def test_a_flipped_bit_is_found_at_the_start_and_the_file_named(tmp_path):
+    path = await closed_file(tmp_path / "rows.db")
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"xxxx")
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Corrupt, match=r"rows\.db is damaged: configmaps default/object-\d at revision \d fails"):
+        await open_rows(path)
+
+
+async def test_a_truncated_file_is_found_at_the_start_and_the_file_named(tmp_path):
+    path = await closed_file(tmp_path / "rows.db", writes=100)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises((Corrupt, Unavailable), match=r"rows\.db is damaged"):
+        await open_rows(path)
+
+
+async def test_a_slow_watcher_is_cut_off_and_the_others_are_not():
+    rows = await open_rows(":memory:", inline=True, backlog=10)
+    slow, quick = rows.watch("configmaps", since=1), rows.watch("configmaps", since=1)
+    assert await anext(slow) == 1
+    assert await anext(quick) == 1
+    for number in range(11):
+        await rows.commit(put(f"object-{number}"))
+        assert (await anext(quick)).key.name == f"object-{number}"
+    with pytest.raises(Gone, match="more than 10 events behind"):
+        await anext(slow)
+    await rows.close()
+
+
+async def test_a_watcher_that_sees_nothing_gets_bookmarks():
+    rows = await open_rows(":memory:", inline=True)
+    watch = rows.watch("secrets", since=1)
+    assert await anext(watch) == 1
+    revision = 0
+    for _ in range(BOOKMARK_EVERY):
+        revision = await rows.commit(put("busy", revision))
+    assert await anext(watch) == revision
+    await rows.close()
+
+
+async def test_writes_beyond_the_queue_are_refused_and_none_of_the_others_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.store.sqlite.WRITES_QUEUED", 20)
+    rows = await open_rows(tmp_path / "rows.db")
+    answers = await asyncio.gather(*(rows.commit(put(f"object-{n}")) for n in range(50)), return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, TooBusy)]
+    written = [each for each in answers if isinstance(each, int)]
+    assert (len(written), len(refused)) == (20, 30)
+    assert written == sorted(written), "first come, first in"
+    assert len(rows.page("configmaps").rows) == 20
+    await rows.close()
+
+
+async def test_sixteen_writers_of_one_row_each_win_once_and_know_it(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    await rows.commit(put("shared"))
+    wins = []
+
+    async def writer():
+        for _ in range(20):
+            while True:
+                row = rows.get(config_map("shared"))
+                try:
+                    wins.append((row.revision, await rows.commit(put("shared", row.revision))))
+                    break
+                except Conflict:
+                    pass
+
+    await asyncio.gather(*(writer() for _ in range(16)))
+    assert len(wins) == 16 * 20
+    assert len({before for before, _ in wins}) == len(wins), "nobody overwrote what he had not read"
+    await rows.close()
+
+
+async def test_writers_share_syncs(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    batches = []
+    publish = rows._writer._publish
+    rows._writer._publish = lambda batch: (batches.append(len(batch.answers)), publish(batch))
+    await asyncio.gather(*(rows.commit(put(f"object-{number}")) for number in range(200)))
+    assert sum(batches) == 200
+    assert len(batches) < 50
+    await rows.close()
+
+
+async def test_a_reader_never_sees_what_is_not_acknowledged_yet_in_the_wrong_order(tmp_path):
+    """Whoever was answered reads his own write at once."""
+    rows = await open_rows(tmp_path / "rows.db")
+
+    async def writer(name):
+        revision = 0
+        for _ in range(50):
+            revision = await rows.commit(put(name, revision))
+            assert rows.get(config_map(name)).revision == revision
+            assert rows.revision >= revision
+
+    await asyncio.gather(*(writer(f"object-{number}") for number in range(8)))
+    await rows.close()
+
+
+async def test_a_dry_write_is_refused_like_a_real_one_and_writes_nothing():
+    rows = await open_rows(":memory:", inline=True)
+    await rows.check(put("a"))
+    assert rows.get(config_map("a")) is None
+    revision = await rows.commit(put("a"))
+    assert revision == 2
+    with pytest.raises(Conflict):
+        await rows.check(put("a", 99))
+    await rows.close()
+
+
+async def test_a_cancelled_writer_does_not_disturb_the_others(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    tasks = [asyncio.create_task(rows.commit(put(f"object-{number}"))) for number in range(10)]
+    await asyncio.sleep(0)
+    tasks[3].cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(each, asyncio.CancelledError) for each in answers].count(True) == 1
+    assert len(rows.page("configmaps").rows) == 10
+    await rows.close()
+
+
+async def test_a_write_that_cannot_be_handled_fails_alone(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    bad = write(Key("pods", "default", "bad"), 0, {"spec": {"nodeName": "a", "containers": 7}})
+    answers = await asyncio.gather(
+        rows.commit(put("a")), rows.commit(bad), rows.commit(put("b")), return_exceptions=True
+    )
+    assert [type(each).__name__ for each in answers] == ["int", "StoreError", "int"]
+    await rows.close()
+
+
+async def test_what_was_submitted_before_closing_is_still_written(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    writing = [asyncio.create_task(rows.commit(put(f"object-{number}"))) for number in range(50)]
+    await asyncio.sleep(0)
+    await rows.close()
+    assert sorted(await asyncio.gather(*writing)) == list(range(2, 52))
+    with pytest.raises(Unavailable):
+        await rows.commit(put("late"))

@@ -17,6 +17,10 @@ class NamespaceTerminating(Forbidden):
 
 
 def admit_new(home: Home, served: Served, obj: Object) -> None:
+    if served.ending:
+        name = obj["metadata"].get("name", "")
+        why = "create not allowed while custom resource definition is terminating"
+        raise refusals.forbidden(served.kind, name, why)
     if served.kind.namespaced:
         _namespace_is_open(home, served, obj)
     served.strategy.admit_new(home.rows, obj)

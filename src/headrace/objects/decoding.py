@@ -30,12 +30,15 @@ class Decoded:
     unknown: list[str] = field(default_factory=list)
 
 
-def decode(name: str, obj: dict[str, Any]) -> Decoded:
-    """Read `obj` as the schema `name`. Raises UndecodableError. The object given is not changed."""
+def decode(name: str, obj: dict[str, Any], place: str = "") -> Decoded:
+    """Read `obj`, which stands at `place` in its document, as the schema `name`. Raises UndecodableError.
+
+    The object given is not changed.
+    """
     if fits(name)(obj):
         return Decoded(obj)
     unknown: list[str] = []
-    value = _Reader(unknown).named(name, obj, "", "", "")
+    value = _Reader(unknown).named(name, obj, place, place, "")
     return Decoded(value, unknown)
 
 

@@ -90,7 +90,10 @@ def _marked(served: Served, obj: Object, deletion: Deletion, now: float) -> bool
         _shorten(meta, asked, now)
         _choose_dependents(meta, deletion.propagation)
         return asked > 0 or _held(meta)
-    grace = strategy.grace_seconds(obj, asked) if "deletionTimestamp" not in meta else None
+    grace = None
+    if "deletionTimestamp" not in meta:
+        grace = strategy.grace_seconds(obj, asked)
+        strategy.mark_deleting(obj, format_time(now))
     if "deletionTimestamp" not in meta or not _held(meta):
         _choose_dependents(meta, deletion.propagation)
     if not grace and not _held(meta):

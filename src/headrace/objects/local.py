@@ -11,8 +11,9 @@ from headrace.objects import deletion as deleting
 from headrace.objects import patching, reading, subresources, writing
 from headrace.objects.bodies import clone, decode
 from headrace.objects.builtin import built_in_registry
+from headrace.objects.crd import cleanup, establish
 from headrace.objects.home import Caller, Home
-from headrace.objects.registry import Registry
+from headrace.objects.registry import Registry, Served
 from headrace.store.protocol import AlreadyExists, Deletion, EventType, Listing, NotFound, WatchEvent
 from headrace.store.rows import Rows
 
@@ -38,6 +39,7 @@ class LocalStore:
     ) -> None:
         """`wall`: seconds since the epoch. `new_uid`: a fresh UUID. Passed in so that histories can be simulated."""
         self._home = Home(rows, built_in_registry() if registry is None else registry, wall, new_uid)
+        establish.load(self._home.registry, rows)
         self._caller = caller
 
     def acting_as(self, caller: Caller) -> "LocalStore":
@@ -92,9 +94,11 @@ class LocalStore:
         patch = patching.Patch("strategic" if strategic else "merge", clone(fields))
         caller = writing.as_dry_run(self._caller, dry_run)
         served = self._home.served(kind)
-        return await subresources.patch(
+        changed = await subresources.patch(
             self._home, served, name, namespace, patch, subresource or "", caller, version=version
         )
+        await self._settle_change(served)
+        return changed
 
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Fields) -> Object:
         served = self._home.served(kind)
@@ -103,7 +107,21 @@ class LocalStore:
     async def delete(self, kind: Kind, name: str, namespace: str = "", deletion: Deletion = NO_DELETION) -> Object:
         served = self._home.served(kind)
         obj, _ = await deleting.delete(self._home, served, name, namespace, deletion, self._caller)
+        if not (deletion.dry_run or self._caller.dry_run):
+            await self._settle(served, name)
         return obj
+
+    async def _settle_change(self, served: Served) -> None:
+        """A change that took the last finalizer away is a deletion too."""
+        if served.ending and not self._caller.dry_run:
+            await cleanup.settle(self._home, served.stored.resource, self._caller)
+
+    async def _settle(self, served: Served, name: str) -> None:
+        """A definition goes when the last of its objects is gone: what may have been the last step ends here."""
+        if served.stored == kinds.CUSTOM_RESOURCE_DEFINITION:
+            await cleanup.remove_objects(self._home, name, self._caller)
+        else:
+            await self._settle_change(served)
 
     # ---------------------------------------------------------------------------------------- beyond it, for HTTP
 
@@ -132,9 +150,11 @@ class LocalStore:
     ) -> Object:
         """PUT: the whole object, or its subresource; metadata.resourceVersion in it is a precondition."""
         served = self._home.served(kind)
-        return await subresources.replace(
+        changed = await subresources.replace(
             self._home, served, name, namespace, clone(obj), subresource or "", self._caller
         )
+        await self._settle_change(served)
+        return changed
 
     async def patch_document(
         self,
@@ -149,7 +169,9 @@ class LocalStore:
         """PATCH with any of three documents; retried while others write in between."""
         patch = patching.Patch(patch_type, document)
         served = self._home.served(kind)
-        return await subresources.patch(self._home, served, name, namespace, patch, subresource or "", self._caller)
+        changed = await subresources.patch(self._home, served, name, namespace, patch, subresource or "", self._caller)
+        await self._settle_change(served)
+        return changed
 
     async def delete_collection(
         self, kind: Kind, namespace: str, *, labels: str, fields: str, deletion: Deletion
@@ -164,10 +186,12 @@ class LocalStore:
         return Listing(deleted, listing.revision)
 
     async def bootstrap(self) -> None:
-        """What a home has before anybody wrote to it: the namespaces that cannot be deleted. Once at every start."""
+        """Once at every start: the namespaces that are always there, and removals that were cut short."""
         for name in NAMESPACES:
             with contextlib.suppress(AlreadyExists):
                 await self.create(kinds.NAMESPACE, {"metadata": {"name": name}})
+        for name in cleanup.ending(self._home):
+            await cleanup.remove_objects(self._home, name, self._caller)
 
 
 __all__ = ["Caller", "LocalStore", "PatchType", "Validation", "WatchEvent"]

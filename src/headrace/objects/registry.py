@@ -53,6 +53,8 @@ class Served:
     scale: ScalePaths | None = None
     schema: dict[str, Any] | None = None
     strategy: Strategy = field(default_factory=Strategy, compare=False)
+    ending: bool = False
+    """Its definition is being deleted: no new objects."""
     read: Callable[[Object], Object] | None = None
     write: Callable[[Object], Object] | None = None
 

@@ -18,6 +18,10 @@ class Strategy:
     ends_by_phase = False
     """A delete only begins the end (Namespace); a controller finishes it."""
 
+    def prune(self, obj: Object) -> list[str]:
+        """Drop what a custom kind's schema does not know; the paths of what was dropped."""
+        return []
+
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Runs on every write, so it must change nothing the second time."""
 
@@ -64,6 +68,9 @@ class Strategy:
     def admit_new(self, rows: Rows, obj: Object) -> None:
         """What an admission plug-in adds from other objects, or refuses because of them."""
 
+    def admit_change(self, rows: Rows, obj: Object, old: Object, now: str) -> None:
+        """The same for a change of the main resource."""
+
     def generation_changed(self, obj: Object, old: Object) -> bool:
         return obj.get("spec") != old.get("spec")
 
@@ -82,6 +89,9 @@ class Strategy:
     def mark_ending(self, obj: Object, now: str) -> bool:
         """For kinds with `ends_by_phase`: begin the end in `obj`. False when nothing is left to wait for."""
         return False
+
+    def mark_deleting(self, obj: Object, now: str) -> None:
+        """What the first request to delete an object changes in it, beside its deletionTimestamp."""
 
     def waits_to_go(self, obj: Object) -> bool:
         """Whether an object that is being deleted stays, although it has no finalizers."""

@@ -8,19 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.api import kinds
 from headrace.api.objects import Fields, Object
 from headrace.objects import admission, decoding, generated_names, refusals
 from headrace.objects.bodies import clone, decode, encode
+from headrace.objects.crd import establish
 from headrace.objects.formats import format_time
 from headrace.objects.home import Caller, Home, key_of
 from headrace.objects.reading import shown_object
 from headrace.objects.registry import Served
-from headrace.objects.schemas import name_of_kind
+from headrace.objects.schemas import META, name_of_kind
 from headrace.objects.validation import metadata
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.protocol import AlreadyExists, BadRequest, Conflict, Refused
 from headrace.store.rows import Key, Write
 
+OBJECT_META = META + "ObjectMeta"
 ATTEMPTS = 50
 NAME_ATTEMPTS = 8
 SPEC_WRITERS = ("", "resize")
@@ -42,11 +45,21 @@ def typed(served: Served, obj: Object, caller: Caller) -> Object:
     if not isinstance(obj.setdefault("metadata", {}), dict):
         raise BadRequest(f"{_as_kind(served)}: metadata must be an object")
     try:
+        if served.custom:
+            return _custom(served, obj, caller)
         read = decoding.decode(name_of_kind(kind), obj)
     except decoding.UndecodableError as error:
         raise BadRequest(f"{_as_kind(served)}: {error}") from error
     report_unknown(served, read.unknown, caller)
     return read.object
+
+
+def _custom(served: Served, obj: Object, caller: Caller) -> Object:
+    """Custom objects: metadata is typed as everywhere, the rest is pruned by the definition's schema."""
+    read = decoding.decode(OBJECT_META, obj["metadata"], "metadata")
+    obj = {**obj, "metadata": read.object}
+    report_unknown(served, [*read.unknown, *served.strategy.prune(obj)], caller)
+    return obj
 
 
 def schema_name(served: Served) -> str:
@@ -156,7 +169,10 @@ async def commit(home: Home, write: Write, dry_run: bool) -> int:
     if dry_run:
         await home.rows.check(write)
         return 0
-    return await home.rows.commit(write)
+    revision = await home.rows.commit(write)
+    if write.key.resource == kinds.CUSTOM_RESOURCE_DEFINITION.resource:
+        establish.follow(home.registry, write)
+    return revision
 
 
 def _answer(served: Served, obj: Object, revision: int) -> Object:
@@ -234,6 +250,8 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
         meta["generation"] = was.get("generation", 0) + 1
     if same_but_for_managed_fields(obj, old):
         return None
+    if not wanted.subresource:
+        strategy.admit_change(home.rows, obj, old, format_time(home.wall()))
     metadata.validate_update(meta, was, errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     if errors:

@@ -1,0 +1,62 @@
+"""The strategy of objects of a custom kind, made from one version of its definition."""
+
+from typing import Any
+
+from headrace.api.objects import Object
+from headrace.objects.crd import pruning, values
+from headrace.objects.crd.structural import Schema
+from headrace.objects.strategy import Strategy, keep
+from headrace.objects.validation.errors import FieldErrors
+
+OWN = ("metadata", "status")
+
+
+class CustomStrategy(Strategy):
+    """Prunes, defaults and validates by the schema; the status is apart where the subresource is on."""
+
+    counts_generations = True
+
+    def __init__(self, schema: Schema, *, has_status: bool, selectable: tuple[str, ...]) -> None:
+        self.has_status = has_status
+        self._schema = schema
+        self._selectable = selectable
+        self._validate: values.Validate | None = None
+
+    def prune(self, obj: Object) -> list[str]:
+        """Drop what the schema does not know; the paths of what was dropped."""
+        return pruning.prune(obj, self._schema)
+
+    def default(self, obj: Object) -> None:
+        pruning.default(obj, self._schema)
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        if self._validate is None:
+            self._validate = values.compiled(_without_metadata(self._schema))
+        self._validate(obj, errors)
+
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        managed = obj["metadata"].get("managedFields")
+        obj["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            obj["metadata"]["managedFields"] = managed
+        for part in (obj.keys() | old.keys()) - {"status", "metadata"}:
+            keep(obj, old, part)
+
+    def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        self.validate(obj, errors)
+
+    def generation_changed(self, obj: Object, old: Object) -> bool:
+        return self._counted(obj) != self._counted(old)
+
+    def _counted(self, obj: Object) -> dict[str, Any]:
+        left_out = OWN if self.has_status else ("metadata",)
+        return {name: value for name, value in obj.items() if name not in left_out}
+
+    def selectable_fields(self) -> tuple[str, ...]:
+        return self._selectable
+
+
+def _without_metadata(schema: Schema) -> Schema:
+    """metadata has rules of its own, the same for every kind."""
+    properties = {name: value for name, value in (schema.get("properties") or {}).items() if name != "metadata"}
+    return {**schema, "properties": properties}

@@ -1,0 +1,62 @@
+"""Pruning and defaulting by a structural schema (apiextensions' schema/pruning and schema/defaulting)."""
+
+import copy
+from typing import Any
+
+from headrace.objects.crd.structural import EMBEDDED, PRESERVE, Schema
+
+META = ("apiVersion", "kind", "metadata")
+
+
+def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
+    """Remove the fields that the schema does not know; their paths, sorted. `obj` is a whole object."""
+    unknown: list[str] = []
+    _prune(obj, {**schema, EMBEDDED: True}, "", unknown)
+    return sorted(unknown)
+
+
+def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
+    if isinstance(value, list):
+        inner = schema.get("items")
+        for at, item in enumerate(value):
+            _prune(item, inner if isinstance(inner, dict) else {}, f"{path}[{at}]", unknown)
+        return
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    for name in list(value):
+        where = f"{path}.{name}" if path else name
+        if schema.get(EMBEDDED) and name in META:
+            continue
+        if name in properties:
+            _prune(value[name], properties[name], where, unknown)
+        elif isinstance(others, dict):
+            _prune(value[name], others, where, unknown)
+        elif not schema.get(PRESERVE) and others is not True:
+            unknown.append(where)
+            del value[name]
+
+
+def default(value: Any, schema: Schema) -> None:
+    """Fill in defaults; a null where none may be counts as left out."""
+    if isinstance(value, list):
+        inner = schema.get("items")
+        if isinstance(inner, dict):
+            for item in value:
+                default(item, inner)
+        return
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties") or {}
+    for name, field in properties.items():
+        missing = name not in value or (value[name] is None and not field.get("nullable"))
+        if missing and "default" in field:
+            value[name] = copy.deepcopy(field["default"])
+        elif missing:
+            value.pop(name, None)
+    others = schema.get("additionalProperties")
+    for name, item in value.items():
+        inner = properties.get(name, others if isinstance(others, dict) else None)
+        if inner is not None:
+            default(item, inner)

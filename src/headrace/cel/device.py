@@ -5,43 +5,154 @@
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Environment = Literal["new", "new_list_attributes", "stored"]
+from headrace.cel import counting, types
+from headrace.cel.call_costs import BRITTLE
+from headrace.cel.checker import check
+from headrace.cel.closures import Compiled, compile_plan
+from headrace.cel.environment import ADMISSION, ADMISSION_WITH_INCLUDES, STORED, Environment, Sizes
+from headrace.cel.errors import CompileError, EvaluationError, compilation_failed
+from headrace.cel.estimate import estimate
+from headrace.cel.libraries.quantities import read_quantity
+from headrace.cel.libraries.semvers import read_semver
+from headrace.cel.parser import parse
+from headrace.cel.plan import Plan, plan
+from headrace.cel.reads import Column, columns
+from headrace.cel.types import Type
+from headrace.cel.validators import validate
+from headrace.cel.values import DefaultMap, QuantityValue, Semver, StringMap, Value, type_name
 
-# What an expression reads of a device: ("driver",), ("allowMultipleAllocations",), ("attributes", DOMAIN),
-# ("attributes", DOMAIN, NAME), ("capacity", DOMAIN) or ("capacity", DOMAIN, NAME).
-Column = tuple[str, ...]
+EnvironmentName = Literal["new", "new_list_attributes", "stored"]
+
+EXPRESSION_BYTES = 10 * 1024
+COST_LIMIT = 1_000_000
+ATTRIBUTES, DRIVER_CHARACTERS, DOMAIN_CHARACTERS, NAME_CHARACTERS, VALUE_CHARACTERS = 32, 63, 63, 32, 64
+_COMPARING = frozenset({"isGreaterThan", "isLessThan", "compareTo"})
+_LOOKING = frozenset({"isInteger", "asInteger"})
 
 
-@dataclass(frozen=True, slots=True)
+def _environment(name: EnvironmentName) -> Environment:
+    """`device` with attributes of type any where new objects are admitted, dyn otherwise."""
+    attribute = types.ANY if name == "new" else types.DYN
+    fields: dict[str, Type] = {
+        "driver": types.STRING,
+        "allowMultipleAllocations": types.BOOL,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
+    }
+    names, domains = Sizes(NAME_CHARACTERS), Sizes(DOMAIN_CHARACTERS)
+    attributes = Sizes(ATTRIBUTES, keys=names, items=Sizes(VALUE_CHARACTERS), any_field=True)
+    capacity = Sizes(ATTRIBUTES, keys=names, items=Sizes(0))
+    sizes = Sizes(
+        0,
+        {
+            "driver": Sizes(DRIVER_CHARACTERS),
+            "allowMultipleAllocations": Sizes(1),
+            "attributes": Sizes(ATTRIBUTES, keys=domains, items=attributes),
+            "capacity": Sizes(ATTRIBUTES, keys=domains, items=capacity),
+        },
+    )
+    functions = {"new": ADMISSION, "new_list_attributes": ADMISSION_WITH_INCLUDES, "stored": STORED}[name]
+    device = "kubernetes.DRADevice"
+    return Environment({"device": Type("struct", device)}, functions, {device: fields}, {"device": sizes})
+
+
+_ENVIRONMENTS: dict[EnvironmentName, Environment] = {
+    name: _environment(name) for name in ("new", "new_list_attributes", "stored")
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PreparedDevice:
-    """A device's content in the evaluator's own values. Immutable: keep it as long as the ResourceSlice lives.
+    """A device's content in the evaluator's own values. Nothing changes it: keep it as long as the ResourceSlice lives.
 
     `error` is set where Kubernetes fails every evaluation on this device (an attribute that cannot be read).
     """
 
     driver: str
     allow_multiple_allocations: bool
-    attributes: Mapping[str, Mapping[str, Any]]
-    capacity: Mapping[str, Mapping[str, Any]]
+    attributes: DefaultMap
+    capacity: DefaultMap
     error: str | None = None
+    root: StringMap = field(init=False)
+
+    def __post_init__(self) -> None:
+        root = StringMap(
+            driver=self.driver,
+            allowMultipleAllocations=self.allow_multiple_allocations,
+            attributes=self.attributes,
+            capacity=self.capacity,
+        )
+        object.__setattr__(self, "root", root)
+
+    def with_own_quantities(self) -> StringMap:
+        """The device for an evaluation that may change how its quantities are held."""
+        capacity = DefaultMap()
+        for domain, named in self.capacity.items():
+            capacity[domain] = StringMap({name: QuantityValue(value.amount) for name, value in named.items()})
+        return StringMap({**self.root, "capacity": capacity})
 
 
 def prepare_device(
     driver: str,
-    attributes: Mapping[str, Mapping[str, Any]],
-    capacity: Mapping[str, Mapping[str, Any]],
+    attributes: Mapping[str, Mapping[str, Any]] | None,
+    capacity: Mapping[str, Mapping[str, Any]] | None,
     allow_multiple_allocations: bool | None = None,
 ) -> PreparedDevice:
     """From resource.k8s.io/v1 JSON (`{"model": {"string": "A100"}}`, `{"memory": {"value": "80Gi"}}`).
 
     A name without a domain gets the driver's.
     """
-    raise NotImplementedError
+    error: str | None = None
+    by_domain, amounts = DefaultMap(), DefaultMap()
+    for qualified, attribute in (attributes or {}).items():
+        value = _attribute(attribute)
+        if isinstance(value, EvaluationError):
+            error = error or f"attribute {qualified}: {value}"
+            continue
+        _store(by_domain, driver, qualified, value)
+    for qualified, entry in (capacity or {}).items():
+        value = read_quantity(str(entry["value"]).strip())
+        if isinstance(value, EvaluationError):
+            error = error or f"capacity {qualified}: {value}"
+            continue
+        _store(amounts, driver, qualified, value)
+    return PreparedDevice(driver, bool(allow_multiple_allocations), by_domain, amounts, error)
 
 
+def _store(maps: DefaultMap, driver: str, qualified: str, value: Value) -> None:
+    domain, slash, name = qualified.partition("/")
+    if not slash:
+        domain, name = driver, qualified
+    if domain not in maps:
+        maps[domain] = StringMap()
+    maps[domain][name] = value
+
+
+def _attribute(attribute: Mapping[str, Any]) -> Value:
+    """The one value of an attribute, lists first as the reference looks for them."""
+    for name in ("ints", "bools", "strings"):
+        if attribute.get(name) is not None:
+            return list(attribute[name])
+    if attribute.get("versions") is not None:
+        versions = [read_semver(text) for text in attribute["versions"]]
+        return next((_unreadable(each) for each in versions if not isinstance(each, Semver)), versions)
+    for name in ("int", "bool", "string"):
+        if attribute.get(name) is not None:
+            return attribute[name]
+    if attribute.get("version") is not None:
+        version = read_semver(attribute["version"])
+        return version if isinstance(version, Semver) else _unreadable(version)
+    return EvaluationError("unsupported attribute value")
+
+
+def _unreadable(error: EvaluationError) -> EvaluationError:
+    return EvaluationError(f"parse semantic version: {error}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Selector:
     """A compiled selector; `output_type`, `max_cost` (worst case, up to 2**64-1) and `reads` are known without a device.
 
@@ -49,27 +160,103 @@ class Selector:
     """
 
     expression: str
-    environment: Environment
+    environment: EnvironmentName
     output_type: str
     max_cost: int
     reads: frozenset[Column] | None
+    _plan: Plan
+    _run: Compiled | None
 
     def project(self, device: PreparedDevice) -> Hashable:
         """A key of what the selector reads of this device: equal keys give equal answers, errors included."""
-        raise NotImplementedError
+        if self.reads is None:
+            return (device.error, _frozen(device.root))
+        return (device.error, *(_column(device, column) for column in sorted(self.reads)))
 
     def matches(self, device: PreparedDevice) -> bool:
         """Whether the device is selected; raises EvaluationError."""
-        raise NotImplementedError
+        if device.error is not None:
+            raise EvaluationError(device.error)
+        if self._run is None:
+            return _decided(self._counted(device)[0])
+        result = self._run(device.root)
+        return result if result is True or result is False else _decided(result)
 
-    def matches_with_cost(self, device: PreparedDevice) -> tuple[bool | None, int]:
-        """The answer (None where `matches` would raise) and the cost that was spent on it."""
-        raise NotImplementedError
+    def matches_with_cost(self, device: PreparedDevice) -> tuple[bool | EvaluationError, int | None]:
+        """The answer (or the error that `matches` would raise) and what was spent; no cost where nothing ran."""
+        if device.error is not None:
+            return EvaluationError(device.error), None
+        result, cost = self._counted(device)
+        try:
+            return _decided(result), cost
+        except EvaluationError as error:
+            return error, cost
+
+    def _counted(self, device: PreparedDevice) -> tuple[Value, int]:
+        root = device.with_own_quantities() if _changes_quantities(self._plan) else device.root
+        result, run = counting.evaluate(self._plan, [root], COST_LIMIT)
+        return result, run.cost
 
 
-def compile_selector(expression: str, environment: Environment = "stored") -> Selector:
+def _changes_quantities(planned: Plan) -> bool:
+    """Whether comparing quantities could be seen: it may turn an integer one into one that is not."""
+    return bool(planned.functions & _COMPARING and planned.functions & _LOOKING)
+
+
+def _decided(result: Value) -> bool:
+    if result is True or result is False:
+        return bool(result)
+    if isinstance(result, EvaluationError):
+        raise result
+    raise EvaluationError(
+        f"CEL result of type {type_name(result)} could not be converted to bool: "
+        f"unsupported native conversion from {type_name(result)} to 'bool'"
+    )
+
+
+def _column(device: PreparedDevice, column: Column) -> Hashable:
+    value: Value = device.root
+    for name in column:
+        value = value.get(name)
+        if value is None:
+            return None
+    return _frozen(value)
+
+
+def _frozen(value: Value) -> Hashable:
+    """A hashable stand-in that tells apart what expressions can tell apart."""
+    kind = type(value)
+    if kind is QuantityValue:
+        return ("quantity", value.amount)
+    if kind is Semver:
+        return ("semver", value.core, value.pre, value.build)
+    if kind is list:
+        return ("list", *map(_frozen, value))
+    if kind is StringMap or kind is DefaultMap:
+        return ("map", *sorted((key, _frozen(entry)) for key, entry in value.items()))
+    return (kind.__name__, value)
+
+
+def compile_selector(expression: str, environment: EnvironmentName = "stored") -> Selector:
     """Compile for evaluation ("stored") or for admission ("new", "new_list_attributes"); raises CompileError."""
-    raise NotImplementedError
+    names = _ENVIRONMENTS[environment]
+    try:
+        checked = check(expression, parse(expression, names.macros), names)
+        issues = validate(checked)
+        if issues:
+            raise compilation_failed(expression, issues)
+        output = checked.type(checked.root)
+        unknown = types.ANY if environment == "new" else types.DYN
+        if output not in (types.BOOL, unknown):
+            raise CompileError(f"must evaluate to bool or the unknown type, not {output}")
+        planned = plan(checked, names)
+        cost = estimate(checked, names).high
+        run = None
+        if cost <= COST_LIMIT and not _changes_quantities(planned) and not planned.functions & BRITTLE:
+            run = compile_plan(planned)
+        return Selector(expression, environment, str(output), cost, columns(planned), planned, run)
+    except RecursionError:
+        raise CompileError("compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded") from None
 
 
 def with_hint(message: str) -> str:

@@ -1,0 +1,368 @@
+"""The evaluator that counts: follows the reference step by step, its books on values and costs included.
+
+Errors are values here; what the reference panics on is raised (Fatal, CostLimitExceeded). Source: cel-go's
+interpreter, whose cost tracker finds a call's arguments on a stack by the numbers of their nodes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.cel.access import as_key, look, lookup
+from headrace.cel.amounts import LIST_BASE, MAP_BASE, OBJECT_BASE
+from headrace.cel.call_costs import call_cost
+from headrace.cel.errors import CostLimitExceeded, EvaluationError
+from headrace.cel.plan import (
+    Attribute,
+    Constant,
+    Equality,
+    Fallback,
+    Fold,
+    Invocation,
+    Logic,
+    MakeList,
+    MakeMap,
+    MakeObject,
+    Membership,
+    Plan,
+    Qualifier,
+    Step,
+    is_member,
+    make_list,
+    make_map,
+    step_number,
+)
+from headrace.cel.values import (
+    MISSING,
+    NONE,
+    Accumulating,
+    Optional,
+    Value,
+    equal,
+    is_error,
+    is_list,
+    is_map,
+    key_value,
+    no_overload,
+    type_name,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pending:
+    """An accumulator that nothing has asked for yet."""
+
+    fold: Fold
+
+
+@dataclass(slots=True)
+class Run:
+    """One evaluation: its variables and its books."""
+
+    slots: list[Value]
+    limit: int
+    cost: int = 0
+    stack: list[tuple[int, Value]] = field(default_factory=list)
+
+    def push(self, number: int, value: Value) -> None:
+        self.stack.append((number, value))
+        if self.cost > self.limit:
+            raise CostLimitExceeded
+
+    def drop(self, *numbers: int) -> None:
+        """Forget the latest value of each number and what was noted after it."""
+        for number in numbers:
+            for index in range(len(self.stack) - 1, -1, -1):
+                if self.stack[index][0] == number:
+                    del self.stack[index:]
+                    break
+
+    def take(self, numbers: list[int]) -> list[Value] | None:
+        """The latest values of the numbers, which are forgotten; None where one is not found."""
+        found: list[Value] = []
+        for number in reversed(numbers):
+            for index in range(len(self.stack) - 1, -1, -1):
+                if self.stack[index][0] == number:
+                    found.append(self.stack[index][1])
+                    del self.stack[index:]
+                    break
+            else:
+                return None
+        return found[::-1]
+
+    def charge_call(self, function: str, overload: str, arguments: Iterable[Step], result: Value) -> None:
+        values = self.take([step_number(each) for each in arguments])
+        if values is not None:
+            self.cost += call_cost(function, overload, values, result)
+
+
+def evaluate(plan: Plan, inputs: list[Value], limit: int) -> tuple[Value, Run]:
+    """The value (an EvaluationError where it failed) and the books of one evaluation."""
+    run = Run([*inputs, *[None] * (plan.slots - len(inputs))], limit)
+    try:
+        return _evaluate(plan.root, run), run
+    except EvaluationError as error:
+        return error, run
+
+
+def _evaluate(step: Step, run: Run) -> Value:
+    return _EVALUATORS[type(step)](step, run)
+
+
+def _constant(step: Constant, run: Run) -> Value:
+    run.push(step.id, step.value)
+    return step.value
+
+
+def _logic(step: Logic, run: Run) -> Value:
+    error: EvaluationError | None = None
+    result: Value = not step.stop
+    for term in step.terms:
+        value = _evaluate(term, run)
+        if value is step.stop:
+            result = step.stop
+            break
+        if type(value) is not bool and error is None:
+            error = value if isinstance(value, EvaluationError) else no_overload()
+    else:
+        result = result if error is None else error
+    run.drop(*[step_number(term) for term in step.terms])
+    run.push(step.id, result)
+    return result
+
+
+def _equality(step: Equality, run: Run) -> Value:
+    one = _evaluate(step.one, run)
+    other = _evaluate(step.other, run)
+    if is_error(one) or is_error(other):
+        result = one if is_error(one) else other
+    else:
+        result = equal(one, other)
+        if step.negated:
+            result = result is not True
+    function, overload = ("_!=_", "not_equals") if step.negated else ("_==_", "equals")
+    run.charge_call(function, overload, (step.one, step.other), result)
+    run.push(step.id, result)
+    return result
+
+
+def _member(step: Membership, run: Run) -> Value:
+    value = _evaluate(step.value, run)
+    result = value if is_error(value) else is_member(value, step.members)
+    run.push(step.id, result)
+    return result
+
+
+def _fallback(step: Fallback, run: Run) -> Value:
+    value = _evaluate(step.optional, run)
+    if is_error(value):
+        result = value
+    elif type(value) is not Optional:
+        result = no_overload()
+    elif value.has_value():
+        result = value.value if step.unwrap else value
+    else:
+        result = _evaluate(step.other, run)
+    run.push(step.id, result)
+    return result
+
+
+def _invocation(step: Invocation, run: Run) -> Value:
+    values: list[Value] = []
+    failed: Value = None
+    for argument in step.arguments:
+        value = _evaluate(argument, run)
+        values.append(value)
+        if step.strict and failed is None and is_error(value):
+            failed = value
+            if step.bound.one_by_one:
+                break
+    result = step.bound.run(*values) if failed is None else failed
+    run.charge_call(step.function, step.overload, step.arguments, result)
+    run.push(step.id, result)
+    return result
+
+
+def _list(step: MakeList, run: Run) -> Value:
+    values: list[Value] = []
+    for element in step.elements:
+        values.append(_evaluate(element, run))
+        if is_error(values[-1]):
+            break
+    result = make_list(values, step.optional)
+    run.take([step_number(each) for each in step.elements])
+    run.cost += LIST_BASE
+    run.push(step.id, result)
+    return result
+
+
+def _map(step: MakeMap, run: Run) -> Value:
+    entries: list[tuple[Value, Value, bool]] = []
+    for key_step, value_step, optional in step.entries:
+        key = _evaluate(key_step, run)
+        value = key if is_error(key) else _evaluate(value_step, run)
+        entries.append((key, value, optional))
+        if is_error(value):
+            break
+    result = make_map(entries)
+    run.take([step_number(each) for key, value, _ in step.entries for each in (key, value)])
+    run.cost += MAP_BASE
+    run.push(step.id, result)
+    return result
+
+
+def _object(step: MakeObject, run: Run) -> Value:
+    result: Value = EvaluationError(f"unknown type '{step.name}'")
+    for part in step.fields:
+        value = _evaluate(part, run)
+        if is_error(value):
+            result = value
+            break
+    run.take([step_number(each) for each in step.fields])
+    run.cost += OBJECT_BASE
+    run.push(step.id, result)
+    return result
+
+
+def _attribute(step: Attribute, run: Run) -> Value:
+    value = _resolve(step, run)
+    if step.test_id is not None and type(value) is Optional:
+        value = value.has_value()
+    if step.branches is not None:
+        assert step.condition is not None
+        run.drop(step.branches[1].number(), step.branches[0].number(), step_number(step.condition))
+    else:
+        run.drop(step.number())
+        run.cost += 1
+    if step.test_id is not None:
+        run.cost -= 1
+    run.push(step.number() if step.test_id is None else step.test_id, value)
+    return value
+
+
+def _resolve(step: Attribute, run: Run) -> Value:
+    if step.branches is not None:
+        assert step.condition is not None
+        chosen = _evaluate(step.condition, run)
+        if chosen is True:
+            return _resolve(step.branches[0], run)
+        if chosen is False:
+            return _resolve(step.branches[1], run)
+        return chosen if is_error(chosen) else no_overload()
+    if step.operand is not None:
+        value = _evaluate(step.operand, run)
+    else:
+        assert step.slot is not None
+        value = run.slots[step.slot]
+        if type(value) is _Pending:
+            value = _begin(value.fold, run)
+    return value if is_error(value) else _qualified(step.qualifiers, value, run)
+
+
+def _begin(fold: Fold, run: Run) -> Value:
+    """The first value of an accumulator; an empty list becomes one that grows in place."""
+    value = _evaluate(fold.initial, run)
+    if is_list(value) and not value:
+        value = Accumulating()
+    run.slots[fold.accumulator] = value
+    return value
+
+
+def _qualified(qualifiers: list[Qualifier], value: Value, run: Run) -> Value:
+    optional = type(value) is Optional
+    if optional:
+        if not value.has_value():
+            return value
+        value = value.value
+    for qualifier in qualifiers:
+        optional = optional or qualifier.optional
+        value = _if_present(qualifier, value, run) if optional else _qualify(qualifier, value, run)
+        if value is MISSING:
+            return NONE
+        if is_error(value):
+            return value
+    return Optional(value) if optional else value
+
+
+def _qualify(qualifier: Qualifier, target: Value, run: Run) -> Value:
+    key = _key(qualifier, run)
+    if is_error(key):
+        found = key
+    elif qualifier.test:
+        found = look(target, key)
+        if not is_error(found):
+            found = found is not MISSING
+    else:
+        found = lookup(target, key)
+    _note(qualifier, found, run)
+    return found
+
+
+def _if_present(qualifier: Qualifier, target: Value, run: Run) -> Value:
+    key = _key(qualifier, run)
+    found = key if is_error(key) else look(target, key)
+    if found is not MISSING and not is_error(found):
+        _note(qualifier, found, run)
+    return found
+
+
+def _key(qualifier: Qualifier, run: Run) -> Value:
+    step = qualifier.step
+    if step is None:
+        return qualifier.key
+    key = _resolve(step, run) if isinstance(step, Attribute) else _evaluate(step, run)
+    return key if is_error(key) else as_key(key) or key
+
+
+def _note(qualifier: Qualifier, value: Value, run: Run) -> None:
+    if qualifier.step is not None and not isinstance(qualifier.step, Attribute):
+        run.drop(qualifier.id)
+    run.cost += 1
+    run.push(qualifier.id, value)
+
+
+def _fold(step: Fold, run: Run) -> Value:
+    over = _evaluate(step.range, run)
+    result = over if is_error(over) else _folded(step, over, run)
+    run.drop(step_number(step.range))
+    run.push(step.id, result)
+    return result
+
+
+def _folded(step: Fold, over: Value, run: Run) -> Value:
+    slots = run.slots
+    slots[step.accumulator] = _Pending(step)
+    if not is_list(over) and not is_map(over):
+        wanted = "unsupported comprehension range type" if step.slot2 >= 0 else "expected iterable type"
+        return EvaluationError(f"{wanted}: {type_name(over)}")
+    for first, second in entries(over, step.slot2 >= 0):
+        slots[step.slot] = first
+        if step.slot2 >= 0:
+            slots[step.slot2] = second
+        if _evaluate(step.condition, run) is False:
+            break
+        slots[step.accumulator] = _evaluate(step.step, run)
+    result = _evaluate(step.result, run)
+    return list(result) if type(result) is Accumulating else result
+
+
+def entries(over: Value, pairs: bool) -> Iterable[tuple[Value, Value]]:
+    """What a fold goes over: elements or keys; with `pairs` index and element, or key and value."""
+    if is_map(over):
+        return [(key_value(key), value) for key, value in over.items()]
+    return list(enumerate(over)) if pairs else [(element, None) for element in over]
+
+
+_EVALUATORS: dict[type[Step], Callable[[Any, Run], Value]] = {
+    Constant: _constant,
+    Attribute: _attribute,
+    Logic: _logic,
+    Equality: _equality,
+    Membership: _member,
+    Fallback: _fallback,
+    Invocation: _invocation,
+    MakeList: _list,
+    MakeMap: _map,
+    MakeObject: _object,
+    Fold: _fold,
+}

@@ -64,6 +64,11 @@ _ENVIRONMENTS: dict[EnvironmentName, Environment] = {
 }
 
 
+def environment_of(name: EnvironmentName) -> Environment:
+    """What expressions over a device may use."""
+    return _ENVIRONMENTS[name]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedDevice:
     """A device's content in the evaluator's own values. Nothing changes it: keep it as long as the ResourceSlice lives.

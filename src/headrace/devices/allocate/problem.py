@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.api.quantity import Quantity
-from headrace.cel.errors import CompileError
+from headrace.cel.errors import CompileError, EvaluationError
 from headrace.devices.allocate.capacity import CapacityError, consumed
-from headrace.devices.allocate.constraints import Constraint, Value, static_value
+from headrace.devices.allocate.constraints import Constraint, Value, as_value, static_value
 from headrace.devices.allocate.device import Device
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.features import Features
@@ -45,6 +45,7 @@ class Problem:
         self._selected: dict[tuple[int, int], bool] = {}
         self._amounts: dict[tuple[int, int], dict[str, Quantity] | None] = {}
         self._values: dict[tuple[str, int], Value | None] = {}
+        self._derived: dict[tuple[str, int], Value] = {}
         self.has_lists = features.ListTypeAttributes
 
     def text(self, want: Want) -> str:
@@ -142,8 +143,25 @@ class Problem:
         return self._amounts[key]
 
     def value(self, want: Want, constraint: Constraint, index: int) -> Value | None:
-        """What the device counts as under the constraint."""
-        return self.static_value(constraint, index)
+        """What the device counts as under the constraint; raises Failure where the want derives it with an error."""
+        expression = want.derived.get(constraint.attribute)
+        if expression is None:
+            return self.static_value(constraint, index)
+        key = (expression, index)
+        if key not in self._derived:
+            self._derived[key] = self._derive(constraint.attribute, expression, self.devices[index])
+        return self._derived[key]
+
+    def _derive(self, name: str, expression: str, device: Device) -> Value:
+        derived = self.selectors.derived(expression)
+        if isinstance(derived, CompileError):
+            raise Failure("derived-compile", f"compile derived attribute {name} failed: {derived}")
+        try:
+            attribute = derived.evaluate(self.selectors.prepared(device))
+        except EvaluationError as error:
+            where = f"evaluate derived attribute {name} on device {device}"
+            raise Failure("derived-runtime", f"{where} failed: {error}") from None
+        return as_value(attribute, with_lists=self.has_lists)
 
     def static_value(self, constraint: Constraint, index: int) -> Value | None:
         key = (constraint.attribute, index)

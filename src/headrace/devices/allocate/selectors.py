@@ -6,6 +6,7 @@ whether Kubernetes would have met the error.
 
 from collections.abc import Hashable
 
+from headrace.cel.derived import DerivedAttribute, compile_derived_attribute
 from headrace.cel.device import PreparedDevice, Selector, compile_selector, prepare_device, with_hint
 from headrace.cel.errors import CompileError, EvaluationError
 from headrace.devices.allocate.device import Device
@@ -24,6 +25,7 @@ class Selectors:
         self._prepared: dict[bytes, PreparedDevice] = {}
         self._by_content: dict[str, dict[bytes, Answer]] = {}
         self._by_projection: dict[str, dict[Hashable, Answer]] = {}
+        self._derived: dict[str, DerivedAttribute | CompileError] = {}
         self._answers = 0
 
     def compiled(self, expression: str) -> Selector | CompileError:
@@ -66,6 +68,18 @@ class Selectors:
             known[key] = answer
         return answer
 
+    def derived(self, expression: str) -> DerivedAttribute | CompileError:
+        found = self._derived.get(expression)
+        if found is None:
+            if len(self._derived) >= SELECTORS_KEPT:
+                self.forget()
+            try:
+                found = compile_derived_attribute(expression)
+            except CompileError as error:
+                found = error
+            self._derived[expression] = found
+        return found
+
     def prepared(self, device: Device) -> PreparedDevice:
         found = self._prepared.get(device.content)
         if found is None:
@@ -79,6 +93,6 @@ class Selectors:
         return found
 
     def forget(self) -> None:
-        for kept in (self._compiled, self._prepared, self._by_content, self._by_projection):
+        for kept in (self._compiled, self._prepared, self._by_content, self._by_projection, self._derived):
             kept.clear()
         self._answers = 0

@@ -34,6 +34,12 @@ async def test_a_signal_ends_it_with_its_number(kept: Kept, number: int, code: i
     assert (state["exit_code"], state["signal"]) == (code, number)
 
 
+async def test_many_requests_at_once_get_each_their_own_answer(kept: Kept) -> None:
+    ids = [f"c{number}" for number in range(20)]
+    states = await asyncio.gather(*(kept.start(id, "true") for id in ids))
+    assert [state["id"] for state in states] == ids
+
+
 async def test_a_start_is_idempotent_by_id(kept: Kept) -> None:
     script = ("sh", "-c", "echo once; sleep 60")
     first, *others = await asyncio.gather(*(kept.start("a", *script) for _ in range(5)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from headrace.node.keeper import frames
 from headrace.node.keeper.launch import SOCKET, KeeperFailed, ensure_keeper
 
-ATTEMPTS = 3
-RECONNECT_SECONDS = 0.05
+PATIENCE_SECONDS = 5.0  # a keeper that was killed holds its socket and its lock until the kernel has cleared it away
+RECONNECT_SECONDS = 0.02
 
 
 class KeeperRefused(Exception):
@@ -31,14 +32,15 @@ class KeeperClient:
 
     async def call(self, operation: str, fields: Mapping[str, Any] | None = None) -> Any:
         """Raises KeeperRefused, or KeeperFailed when no keeper can be had."""
-        for attempt in range(ATTEMPTS):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
             connection = await self._connected()
             try:
                 return await connection.call(operation, fields or {})
             except ConnectionError:
-                if attempt == ATTEMPTS - 1:
+                if time.monotonic() >= deadline:
                     raise KeeperFailed(f"keeper in {self._data_dir}: connection lost during {operation}") from None
-        raise AssertionError("unreachable")
+                await asyncio.sleep(RECONNECT_SECONDS)
 
     async def watch(self) -> AsyncIterator[dict[str, Any] | None]:
         """States as they change. None first, and whenever changes may have been missed: then the whole list is due."""
@@ -80,13 +82,14 @@ class _Connection:
         if self.lost:
             raise ConnectionResetError
         self._number += 1
+        number = self._number
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[self._number] = answer
+        self._waiting[number] = answer
         try:
-            self._writer.write(frames.encode({"v": frames.VERSION, "n": self._number, "op": operation, **fields}))
+            self._writer.write(frames.encode({"v": frames.VERSION, "n": number, "op": operation, **fields}))
             return await answer
         finally:
-            self._waiting.pop(self._number, None)
+            self._waiting.pop(number, None)
 
     async def event(self) -> dict[str, Any]:
         event = await self._events.get()
@@ -128,11 +131,14 @@ class _Connection:
 
 async def connect(data_dir: Path) -> _Connection:
     """Connect, starting the keeper if there is none. Raises KeeperFailed."""
-    for _ in range(ATTEMPTS):
+    deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.0
+    while time.monotonic() < deadline:
         try:
             return await _open(data_dir / "keeper")
         except (FileNotFoundError, ConnectionError):
             await ensure_keeper(data_dir)
+            await asyncio.sleep(pause)
+            pause = RECONNECT_SECONDS
     raise KeeperFailed(f"keeper in {data_dir}: it does not accept connections; see keeper/keeper.log there")
 
 

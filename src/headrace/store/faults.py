@@ -11,6 +11,8 @@ from headrace.store.protocol import DiskFull, StoreError, Unavailable
 # Memory shared between connections could not be extended. It holds nothing durable, so this is want of space.
 _NO_SPACE_FOR_SHARED_MEMORY = {apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP}
 
+REMEDY = "Stop, keep a copy of the file and restore a backup"
+
 
 class Stopped(Unavailable):
     """The file failed underneath. No write is acknowledged any more; the process must end."""
@@ -20,7 +22,13 @@ class Corrupt(StoreError):
     """The file is damaged. The message names it and what can be done."""
 
 
-def meaning(error: apsw.Error, file: str) -> StoreError:
+def failed_read(error: apsw.Error, file: str) -> StoreError:
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return Corrupt(f"{file} is damaged ({error}). {REMEDY}")
+    return Unavailable(f"{file} could not be read ({error})")
+
+
+def failed_write(error: apsw.Error, file: str) -> StoreError:
     """`Stopped` is for good; the others concern only the writes at hand."""
     code = getattr(error, "extendedresult", 0)
     if isinstance(error, apsw.FullError) or code in _NO_SPACE_FOR_SHARED_MEMORY:
@@ -28,5 +36,5 @@ def meaning(error: apsw.Error, file: str) -> StoreError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return Unavailable(f"{file} is locked by another process that opened it: close that one")
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return Stopped(f"{file} is damaged ({error}): stop, keep a copy of it, and restore a backup")
+        return Stopped(f"{file} is damaged ({error}). {REMEDY}")
     return Stopped(f"{file} could not be written or synced ({error}): nothing more is acknowledged, restart to recover")

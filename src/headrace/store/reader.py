@@ -8,7 +8,7 @@ import apsw
 
 from headrace.store import statements
 from headrace.store.committer import at_revision, checksum_of
-from headrace.store.faults import Corrupt
+from headrace.store.faults import REMEDY, Corrupt, failed_read
 from headrace.store.protocol import Gone
 from headrace.store.rows import Change, Key, Page, Row
 
@@ -23,7 +23,10 @@ class Reader:
         self._file = file
 
     def get(self, key: Key) -> Row | None:
-        found = self._connection.execute(statements.GET, key).fetchone()
+        try:
+            found = self._connection.execute(statements.GET, key).fetchone()
+        except apsw.Error as error:
+            raise failed_read(error, self._file) from error
         return Row(key, *found) if found else None
 
     def page(self, resource: str, namespace: str, after: Key | None, limit: int, at: int) -> Page:
@@ -63,10 +66,8 @@ class Reader:
         revision, namespace, name, body, checksum, previous, gap, before = row
         key = Key(resource, namespace, name)
         if checksum_of(key, body) != checksum:
-            raise Corrupt(
-                f"{self._file} is damaged: {resource} {namespace}/{name} at revision {revision} fails its checksum. "
-                "Stop, keep a copy of the file and restore a backup"
-            )
+            where = f"{resource} {namespace}/{name} at revision {revision}"
+            raise Corrupt(f"{self._file} is damaged: {where} fails its checksum. {REMEDY}")
         told = None if body is not None else at_revision(before, gap, previous, revision)
         return Change(key, revision, body, before, told)
 
@@ -75,11 +76,14 @@ class Reader:
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        self._connection.execute("BEGIN")
         try:
-            yield
-        finally:
-            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise failed_read(error, self._file) from error
 
 
 def gone(revision: int, compacted: int) -> Gone:

@@ -30,7 +30,10 @@ class Unreadable(StoreError):
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise Unreadable for another program's file and for one of a newer release, before anything is written to it."""
+    """Raise Unreadable for another program's file and for one of a newer release, before anything is written to it.
+
+    Only while holding the file's lock: closing a file drops all POSIX locks this process has on it, SQLite's too.
+    """
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb") as file:
@@ -41,6 +44,11 @@ def refuse_foreign(path: Path) -> None:
         _refuse_header(path, *_through_log(path))  # a crash may have left the newest header in the log
     else:
         _refuse_header(path, int.from_bytes(header[60:64]), int.from_bytes(header[68:72]))
+
+
+def keep_private(path: Path) -> None:
+    """The file holds Secrets: nobody but its owner reads it, nor its log, which takes the file's mode."""
+    path.touch(mode=0o600)
 
 
 def _refuse_header(path: Path, version: int, application: int) -> None:

@@ -17,13 +17,13 @@ from headrace.api.limits import WATCH_BACKLOG_EVENTS, WRITES_QUEUED
 from headrace.ledger.books import Books
 from headrace.store import connection, statements
 from headrace.store.committer import Batch, Committer, Request
-from headrace.store.faults import Stopped, meaning
+from headrace.store.faults import Stopped, failed_read, failed_write
 from headrace.store.history import DEFAULT_RETENTION, History, Retention
 from headrace.store.lock import FileLock
 from headrace.store.protocol import StoreError
 from headrace.store.reader import Reader
 from headrace.store.rows import Change, Key, Page, Row, Write
-from headrace.store.schema import refuse_foreign, upgrade
+from headrace.store.schema import keep_private, refuse_foreign, upgrade
 from headrace.store.verify import folded
 from headrace.store.watchers import Watchers
 from headrace.store.writer import Writer
@@ -112,7 +112,7 @@ class SQLiteRows:
         return answer
 
     def _judged(self, error: apsw.Error) -> StoreError:
-        found = meaning(error, self._file)
+        found = failed_write(error, self._file)
         if isinstance(found, Stopped):
             self._stopped = found
             self._on_fatal(str(found))
@@ -141,9 +141,11 @@ async def open_rows(
         raise ValueError(":memory: has one connection, so it needs inline=True")
     lock = None
     if not in_memory:
-        refuse_foreign(Path(path))
         lock = FileLock(Path(path))
     try:
+        if lock is not None:
+            refuse_foreign(Path(path))
+            keep_private(Path(path))
         writing = connection.writer(file, vfs)
         upgrade(writing)
         reading = writing if inline else connection.reader(file, vfs)
@@ -155,7 +157,7 @@ async def open_rows(
         if lock is not None:
             lock.release()
         if isinstance(error, apsw.Error):
-            raise meaning(error, file) from error
+            raise failed_read(error, file) from error
         raise
     rows.start(on_fatal, inline=inline)
     return rows

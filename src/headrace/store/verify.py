@@ -9,7 +9,7 @@ from headrace.api.objects import Object
 from headrace.ledger.books import GUARDED, Books
 from headrace.store import statements
 from headrace.store.committer import checksum_of
-from headrace.store.faults import Corrupt
+from headrace.store.faults import REMEDY, Corrupt
 from headrace.store.rows import Key
 
 
@@ -40,4 +40,4 @@ def _departed(connection: apsw.Connection, file: str) -> Iterator[tuple[int, str
 
 
 def damaged(file: str, what: str) -> Corrupt:
-    return Corrupt(f"{file} is damaged: {what}. Stop, keep a copy of the file and restore a backup")
+    return Corrupt(f"{file} is damaged: {what}. {REMEDY}")

@@ -9,7 +9,7 @@ import apsw
 
 from headrace.store.committer import Batch, Committer, Request
 from headrace.store.connection import Checkpoints
-from headrace.store.faults import Stopped, meaning
+from headrace.store.faults import Stopped, failed_write
 from headrace.store.protocol import StoreError, TooBusy, Unavailable
 
 BATCH_WRITES = 256
@@ -115,7 +115,7 @@ class Writer:
             self._judge(error)
 
     def _judge(self, error: apsw.Error) -> StoreError:
-        found = meaning(error, self._file)
+        found = failed_write(error, self._file)
         if isinstance(found, Stopped):
             self._stopped = found
             self._call(self._on_fatal, str(found))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
-from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, Runtime
+from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime
 from headrace.runtime.clock import Clock
 
 SYNC_SECONDS = 30.0
@@ -79,6 +79,8 @@ class Actuator:
                         drifted = f"found {words(actual)}, put back {words(limits)}"
                     actual = await self._runtime.apply(self.id, limits)
                 self._settle(limits, revision, actual)
+            except NotRunning:  # it has ended: whoever holds this actuator will hear of it
+                return
             except MemoryInUse as error:
                 self.problem = Problem(
                     "Error",

@@ -81,19 +81,15 @@ class Setup:
 
 def runs_of(pod: Pod, container: str, states: Iterable[ContainerState]) -> list[Run]:
     """Every known attempt, oldest first. What only the status remembers is lost: nothing tells how it ended."""
-    runs = sorted(
-        (Run(attempt_of(state.id), state) for state in states if state.container == container),
-        key=lambda run: run.attempt,
-    )
+    runs = {attempt_of(state.id): Run(attempt_of(state.id), state) for state in states if state.container == container}
     status = pod.container_status(container)
     told = status.get("state") or {}
     last = status.get("lastState") or {}
     attempt = int(status.get("restartCount") or 0)
-    if ("running" in told or "terminated" in told or "terminated" in last) and (not runs or runs[-1].attempt < attempt):
-        return [
-            Run(attempt, _remembered(pod, container, attempt, told.get("terminated") or last.get("terminated")), True)
-        ]
-    return runs
+    if attempt not in runs and ("running" in told or "terminated" in told or "terminated" in last):
+        ended = told.get("terminated") or last.get("terminated")
+        runs[attempt] = Run(attempt, _remembered(pod, container, attempt, ended), lost=True)
+    return [runs[number] for number in sorted(runs)]
 
 
 def is_started(container: Container, run: Run | None, memory: Memory) -> bool:

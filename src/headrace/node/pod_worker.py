@@ -38,7 +38,7 @@ from headrace.node.pods_plan import (
     plan,
 )
 from headrace.node.probes import Probes
-from headrace.node.runtimes.protocol import ApplyFailed, Runtime
+from headrace.node.runtimes.protocol import Runtime, StartFailed
 from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
@@ -101,8 +101,11 @@ class PodWorker:
             self._wake.clear()
             try:
                 until = await self._step()
-            except (StoreError, ApplyFailed, DeviceProblem, OSError) as error:
+            except StoreError as error:
                 self._log.warning("looking again", error=str(error))
+                until = self._means.clock.wall() + RETRY_SECONDS
+            except Exception:  # one Pod's trouble is not the others'
+                self._log.exception("looking again")
                 until = self._means.clock.wall() + RETRY_SECONDS
             await self._wait(until)
         self._probes.stop()
@@ -245,7 +248,7 @@ class PodWorker:
             self._cannot_start(action, error.problem(self._means.clock.wall()))
         except (InvalidCdi, DeviceProblem) as error:
             self._cannot_start(action, Problem("CreateContainerError", str(error), self._means.clock.wall()))
-        except (ApplyFailed, OSError) as error:
+        except (StartFailed, OSError) as error:
             self._cannot_start(action, Problem("RunContainerError", str(error), self._means.clock.wall()))
         else:
             self._memory[container.name] = Memory(short_runs=action.short_runs)

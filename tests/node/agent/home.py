@@ -12,6 +12,7 @@ from headrace.node.agent import Agent, Settings
 from headrace.node.machine import Machine
 from headrace.objects.local import Caller, LocalStore
 from headrace.runtime.clock import LoopClock
+from headrace.store.protocol import NotFound
 from headrace.store.sqlite import open_rows
 
 EPOCH = 1_800_000_000.0
@@ -80,12 +81,10 @@ async def create(store, obj):
     return await store.create(POD, obj, "default")
 
 
-async def until(store, what, name="p", *, timeout=DEADLINE_SECONDS):
-    """The Pod once `what(pod)` holds, None standing for a Pod that is gone; with the last one seen when it never does."""
-    from headrace.store.protocol import NotFound
-
+async def until(store, what, name="p"):
+    """The Pod once `what(pod)` holds; None stands for a Pod that is gone."""
     loop = asyncio.get_running_loop()
-    end, seen = loop.time() + timeout, None
+    end, seen = loop.time() + DEADLINE_SECONDS, None
     while loop.time() < end:
         try:
             seen = await store.get(POD, name, "default")

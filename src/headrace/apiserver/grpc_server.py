@@ -1,0 +1,195 @@
+"""The gRPC port: mutual TLS with our authority, the agents' streams, and the NodeAgent service forwarded on them.
+
+A caller is its client certificate, checked against revocation as over HTTP.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+
+from headrace.api.kinds import POD
+from headrace.apiserver.agents import AgentConnection, AgentRefused, Agents
+from headrace.apiserver.authentication import Authenticator
+from headrace.apiserver.identity import NODE_PREFIX, Certificate, Identity, Role, identity_of, issue_time
+from headrace.apiserver.pki import Pki
+from headrace.apiserver.statuses import Failure
+from headrace.objects.local import LocalStore
+from headrace.store.protocol import NotFound, StoreError
+from headrace.wire.generated import agents_pb2 as wire
+from headrace.wire.generated import resize_pb2 as resize
+from headrace.wire.generated.agents_pb2_grpc import AgentsServicer, add_AgentsServicer_to_server
+from headrace.wire.generated.resize_pb2_grpc import NodeAgentServicer, add_NodeAgentServicer_to_server
+
+STOP_SECONDS = 2.0
+MESSAGE_BYTES = 1024 * 1024
+KEEPALIVE_MILLISECONDS = 10_000  # a half-open connection is noticed in 20 s
+
+Context = Any  # grpc.aio.ServicerContext; grpc has no types here
+
+
+class Callers:
+    """Tells from a call's certificate who calls, and ends calls of those who may not."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def identity(self, context: Context, *roles: Role) -> Identity:
+        """Aborts with UNAUTHENTICATED or PERMISSION_DENIED."""
+        try:
+            identity = self._authenticator.identify(_certificate(context), "")
+        except Failure as failure:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(failure))
+            raise
+        if identity.role not in roles:
+            allowed = " or ".join(roles)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"user {identity.user!r}: must have role {allowed}")
+        return identity
+
+
+class AgentsService(AgentsServicer):
+    def __init__(self, agents: Agents, callers: Callers) -> None:
+        self._agents, self._callers = agents, callers
+
+    async def Connect(self, messages: AsyncIterator[wire.FromAgent], context: Context) -> AsyncIterator[wire.ToAgent]:
+        identity = await self._callers.identity(context, "node")
+        first = await anext(messages, None)
+        if first is None or first.WhichOneof("message") != "hello":
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be hello")
+            return
+        if first.hello.node != identity.node:
+            said = f"hello.node {first.hello.node!r}: must be the certificate's, {identity.node!r}"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
+            return
+        connection = AgentConnection(identity.node, first.hello.version)
+        self._agents.connect(connection)
+        receiving = asyncio.create_task(connection.receive(messages), name=f"agent {identity.node}")
+        try:
+            async for message in connection.messages():
+                yield message
+        finally:
+            receiving.cancel()
+            self._agents.disconnect(connection)
+
+
+class NodeAgentService(NodeAgentServicer):
+    """Finds the node of a workload (`namespace/pod/container`) and asks its agent."""
+
+    def __init__(self, agents: Agents, callers: Callers, store: LocalStore) -> None:
+        self._agents, self._callers, self._store = agents, callers, store
+
+    async def UpdateResources(
+        self, request: resize.UpdateResourcesRequest, context: Context
+    ) -> resize.UpdateResourcesResponse:
+        await self._callers.identity(context, "admin", "controller")
+        node = await self._node(request.workload_id, context)
+        async with _aborting(context):
+            return await self._agents.update_resources(node, request)
+        raise AssertionError("an abort raises")
+
+    async def GetResourceStatus(
+        self, request: resize.GetResourceStatusRequest, context: Context
+    ) -> resize.GetResourceStatusResponse:
+        await self._callers.identity(context, "admin", "controller", "viewer")
+        node = await self._node(request.workload_id, context)
+        async with _aborting(context):
+            return await self._agents.get_resource_status(node, request)
+        raise AssertionError("an abort raises")
+
+    async def _node(self, workload: str, context: Context) -> str:
+        parts = workload.split("/")
+        if len(parts) != 3:
+            said = f"workload_id {workload!r}: must be namespace/pod/container"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
+        try:
+            pod = await self._store.get(POD, parts[1], parts[0])
+        except NotFound:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"workload {workload!r}: no such Pod")
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        if not node:
+            said = f"workload {workload!r}: the Pod is on no node yet"
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
+        return node
+
+
+@contextlib.asynccontextmanager
+async def _aborting(context: Context) -> AsyncIterator[None]:
+    try:
+        yield
+    except AgentRefused as refused:
+        await context.abort(refused.code, refused.message)
+    except StoreError as error:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    agents: Agents,
+    store: LocalStore,
+    pki: Pki,
+    *,
+    wall: Callable[[], float],
+    host: str = "127.0.0.1",
+    port: int = 7444,
+) -> AsyncIterator[int]:
+    """Serves while the body runs and gives the port; 0 takes a free one. Raises OSError when the address is taken."""
+
+    def revoked(user: str) -> None:
+        if user.startswith(NODE_PREFIX):
+            agents.end_node(user.removeprefix(NODE_PREFIX))
+
+    authenticator = Authenticator(store, wall, revoked)
+    await authenticator.load()
+    callers = Callers(authenticator)
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", MESSAGE_BYTES),
+            ("grpc.keepalive_time_ms", KEEPALIVE_MILLISECONDS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_MILLISECONDS),
+            ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MILLISECONDS // 2),
+            ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
+        ]
+    )
+    add_AgentsServicer_to_server(AgentsService(agents, callers), server)  # type: ignore[no-untyped-call]
+    add_NodeAgentServicer_to_server(NodeAgentService(agents, callers, store), server)  # type: ignore[no-untyped-call]
+    credentials = grpc.ssl_server_credentials(
+        [(pki.key("server").read_bytes(), pki.certificate("server").read_bytes())],
+        root_certificates=pki.ca_pem(),
+        require_client_auth=True,
+    )
+    try:
+        bound = server.add_secure_port(f"{_bracketed(host)}:{port}", credentials)
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {host}:{port}: {error}") from None
+    await server.start()
+    following = asyncio.create_task(authenticator.follow(), name="grpc credentials")
+    try:
+        yield bound
+    finally:
+        following.cancel()
+        agents.stop()
+        await server.stop(STOP_SECONDS)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _certificate(context: Context) -> Certificate | None:
+    from cryptography import x509
+
+    found = context.auth_context().get("x509_pem_cert")
+    if not found:
+        return None
+    certificate = x509.load_pem_x509_certificate(found[0])
+    users = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    groups = certificate.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
+    if not users:
+        return None
+    return Certificate(
+        identity_of(str(users[0].value), tuple(str(group.value) for group in groups)),
+        issue_time(certificate.serial_number),
+        certificate.not_valid_after_utc.timestamp(),
+    )

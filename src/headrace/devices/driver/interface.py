@@ -1,0 +1,87 @@
+"""What a DRA driver has to say, apart from how it is asked: its devices, and how a claim is prepared and unprepared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headrace.api.objects import Object
+
+
+class PrepareError(Exception):
+    """The claim cannot be prepared or unprepared now; the message reaches the Pod's events. The agent tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The devices of one pool on this node, as ResourceSlice's spec.devices writes them.
+
+    `slice_names` are given to its slices in order, before computed ones.
+    """
+
+    name: str
+    devices: Sequence[Mapping[str, Any]]
+    slice_names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """One device of a claim, and the driver's configuration for it in the order of precedence: later ones win."""
+
+    request: str
+    pool: str
+    device: str
+    config: tuple[Mapping[str, Any], ...] = ()
+    share_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The device with the CDI names that give it to a container."""
+
+    allocated: Allocated
+    cdi_names: tuple[str, ...]
+
+
+class Driver(Protocol):
+    """Both calls are idempotent, may be cut short anywhere, and are repeated until they succeed."""
+
+    name: str
+
+    def pools(self) -> Sequence[Pool]: ...
+
+    def prepare(self, claim_uid: str, devices: Sequence[Allocated]) -> list[Prepared]:
+        """Everything a container needs is in place when this returns. Raises PrepareError."""
+        ...
+
+    def unprepare(self, claim_uid: str) -> None:
+        """Nothing of the claim is left when this returns; one never prepared is no error. Raises PrepareError."""
+        ...
+
+
+def allocated(claim: Object, driver: str) -> list[Allocated]:
+    """This driver's devices of an allocated claim, each with the configuration of its request (class first)."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    devices = allocation.get("devices") or {}
+    return [
+        Allocated(
+            request=str(result["request"]),
+            pool=str(result["pool"]),
+            device=str(result["device"]),
+            config=_config(devices.get("config") or (), str(result["request"]), driver),
+            share_id=result.get("shareID"),
+        )
+        for result in devices.get("results") or ()
+        if result.get("driver") == driver
+    ]
+
+
+def _config(entries: Sequence[Mapping[str, Any]], request: str, driver: str) -> tuple[Mapping[str, Any], ...]:
+    """Opaque parameters for a request: the class's before the claim's. No requests named means all."""
+    chosen: list[tuple[int, Mapping[str, Any]]] = []
+    for entry in entries:
+        opaque = entry.get("opaque") or {}
+        requests = entry.get("requests") or ()
+        names = {request, request.partition("/")[0]}
+        if opaque.get("driver") == driver and (not requests or names & set(requests)):
+            chosen.append((0 if entry.get("source") == "FromClass" else 1, opaque.get("parameters") or {}))
+    return tuple(parameters for _, parameters in sorted(chosen, key=lambda each: each[0]))

@@ -1,0 +1,66 @@
+"""How this machine becomes a node: a join token proves us to the server, and the server to us.
+
+Format `hrjoin.ID.SECRET.CAHASH`; CAHASH is the SHA-256 of the authority's certificate, so nobody in between can answer.
+"""
+
+import hashlib
+import ssl
+
+from headrace.client.errors import ApiError
+from headrace.client.http import Client
+from headrace.client.kubeconfig import Cluster
+from headrace.node.certificate import Credentials
+
+JOIN, RENEW, AUTHORITY = "/headrace/v1alpha1/join", "/headrace/v1alpha1/renew", "/cacerts"
+
+
+class JoinFailed(Exception):
+    """This machine did not become a node; the message says why and what to do."""
+
+
+def cluster(server: str, credentials: Credentials) -> Cluster:
+    """The server as seen with this node's own certificate."""
+    return Cluster(
+        server=server,
+        ca_pem=credentials.ca.read_text(),
+        certificate_pem=credentials.certificate.read_text(),
+        key_pem=credentials.key.read_text(),
+    )
+
+
+async def join(server: str, token: str, node: str, credentials: Credentials) -> None:
+    """Get this node's certificate and keep it. Safe to repeat. Raises JoinFailed, Unreachable."""
+    expected = token.rpartition(".")[2]
+    if not token.startswith("hrjoin.") or token.count(".") != 3 or not expected:
+        raise JoinFailed("this is no join token: make one with `headrace token create --node NAME`")
+    async with Client(Cluster(server, skip_verification=True)) as client:
+        ca = await client.text(AUTHORITY)
+    if authority_hash(ca) != expected:
+        raise JoinFailed(
+            f"the authority of {server} is not the one that made this token: check the address and the token"
+        )
+    body = {"node": node, "csr": credentials.signing_request(node), "token": token}
+    async with Client(Cluster(server, ca_pem=ca)) as client:
+        try:
+            answer = await client.request("POST", JOIN, body=body)
+        except ApiError as error:
+            raise JoinFailed(f"joining {server} as {node!r}: {error}") from None
+    credentials.store(str(answer["certificate"]), str(answer["ca"]))
+
+
+async def renew(server: str, node: str, credentials: Credentials) -> None:
+    """Exchange a certificate that still holds for a fresh one. Raises JoinFailed, Unreachable."""
+    async with Client(cluster(server, credentials)) as client:
+        try:
+            answer = await client.request("POST", RENEW, body={"csr": credentials.signing_request(node)})
+        except ApiError as error:
+            raise JoinFailed(f"renewing the certificate of {node!r}: {error}") from None
+    credentials.store(str(answer["certificate"]), str(answer["ca"]))
+
+
+def authority_hash(pem: str) -> str:
+    """Raises JoinFailed when the text is no certificate."""
+    try:
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.strip())).hexdigest()
+    except ValueError:
+        raise JoinFailed("the server's answer is no certificate: is this the address of a headrace server?") from None

@@ -1,211 +1,203 @@
-"""The control plane's end of the agents' streams: requests to nodes travel on the stream that each agent dialled.
+"""The agents, as the rest of the server sees them: the gRPC port, their streams, and the NodeAgent service on these.
 
-One stream for a node; a newer one ends the older. What a reader has not taken, its agent does not send.
+Mutual TLS with our authority: a caller is its client certificate, checked against revocation as over HTTP.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import grpc
 from structlog.typing import FilteringBoundLogger
 
+from headrace.api.kinds import POD
+from headrace.apiserver.agent_streams import AgentConnection, AgentRefused, AgentStreams
+from headrace.apiserver.authentication import Authenticator
+from headrace.apiserver.identity import NODE_PREFIX, Certificate, Identity, Role, identity_of, issue_time
 from headrace.apiserver.nodes import LogOptions
-from headrace.store.protocol import NotFound, StoreError, Unavailable
+from headrace.apiserver.pki import Pki
+from headrace.apiserver.statuses import Failure
+from headrace.objects.local import LocalStore
+from headrace.store.protocol import NotFound, StoreError
 from headrace.wire.generated import agents_pb2 as wire
 from headrace.wire.generated import resize_pb2 as resize
+from headrace.wire.generated.agents_pb2_grpc import AgentsServicer, add_AgentsServicer_to_server
+from headrace.wire.generated.resize_pb2_grpc import NodeAgentServicer, add_NodeAgentServicer_to_server
 
-OUTBOX = 256
-WINDOW_BYTES = 256 * 1024
-ANSWER_SECONDS = 30.0
-END = wire.FromAgent(end=wire.End(code=grpc.StatusCode.UNAVAILABLE.value[0], message="the agent's stream ended"))
+STOP_SECONDS = 2.0
+MESSAGE_BYTES = 1024 * 1024
+KEEPALIVE_MILLISECONDS = 10_000  # a half-open connection is noticed in 20 s
 
-
-class AgentRefused(Exception):
-    """The agent's answer to a request that it does not carry out: a gRPC status code and a sentence."""
-
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
+Context = Any  # grpc.aio.ServicerContext; grpc has no types here
 
 
-class _Answers:
-    """What an agent sends to one request. Its size is bounded by the window, which the agent must keep to."""
+class Callers:
+    """Tells from a call's certificate who calls, and ends calls of those who may not."""
 
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[wire.FromAgent] = asyncio.Queue()
-        self.unread_bytes = 0
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
 
-
-class AgentConnection:
-    """One stream. `messages` is what is sent to the agent; `receive` takes in what it sends, until either ends."""
-
-    def __init__(self, node: str, version: str) -> None:
-        self.node, self.version = node, version
-        self._outbox: asyncio.Queue[wire.ToAgent | None] = asyncio.Queue(OUTBOX)
-        self._requests: dict[int, _Answers] = {}
-        self._last_number = 0
-        self._closed = asyncio.Event()
-
-    async def messages(self) -> AsyncIterator[wire.ToAgent]:
-        closing = asyncio.ensure_future(self._closed.wait())
+    async def identity(self, context: Context, *roles: Role) -> Identity:
+        """Aborts with UNAUTHENTICATED or PERMISSION_DENIED."""
         try:
-            while not closing.done():
-                taking = asyncio.ensure_future(self._outbox.get())
-                await asyncio.wait({taking, closing}, return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done():
-                    taking.cancel()
-                    return
-                message = taking.result()
-                if message is not None:
-                    yield message
+            identity = self._authenticator.identify(_certificate(context), "")
+        except Failure as failure:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(failure))
+            raise
+        if identity.role not in roles:
+            allowed = " or ".join(roles)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"user {identity.user!r}: must have role {allowed}")
+        return identity
+
+
+class AgentsService(AgentsServicer):
+    def __init__(self, agents: AgentStreams, callers: Callers) -> None:
+        self._agents, self._callers = agents, callers
+
+    async def Connect(self, messages: AsyncIterator[wire.FromAgent], context: Context) -> AsyncIterator[wire.ToAgent]:
+        identity = await self._callers.identity(context, "node")
+        first = await anext(messages, None)
+        if first is None or first.WhichOneof("message") != "hello":
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be hello")
+            return
+        if first.hello.node != identity.node:
+            said = f"hello.node {first.hello.node!r}: must be the certificate's, {identity.node!r}"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
+            return
+        connection = AgentConnection(identity.node, first.hello.version)
+        self._agents.connect(connection)
+        receiving = asyncio.create_task(connection.receive(messages), name=f"agent {identity.node}")
+        try:
+            async for message in connection.messages():
+                yield message
         finally:
-            closing.cancel()
+            receiving.cancel()
+            self._agents.disconnect(connection)
 
-    async def receive(self, messages: AsyncIterable[wire.FromAgent]) -> None:
-        """Returns when the agent goes or sends what it may not."""
+
+class NodeAgentService(NodeAgentServicer):
+    """Finds the node of a workload (`namespace/pod/container`) and asks its agent."""
+
+    def __init__(self, agents: AgentStreams, callers: Callers, store: LocalStore) -> None:
+        self._agents, self._callers, self._store = agents, callers, store
+
+    async def UpdateResources(
+        self, request: resize.UpdateResourcesRequest, context: Context
+    ) -> resize.UpdateResourcesResponse:
+        await self._callers.identity(context, "admin", "controller")
+        node = await self._node(request.workload_id, context)
+        async with _aborting(context):
+            return await self._agents.update_resources(node, request)
+        raise AssertionError("an abort raises")
+
+    async def GetResourceStatus(
+        self, request: resize.GetResourceStatusRequest, context: Context
+    ) -> resize.GetResourceStatusResponse:
+        await self._callers.identity(context, "admin", "controller", "viewer")
+        node = await self._node(request.workload_id, context)
+        async with _aborting(context):
+            return await self._agents.get_resource_status(node, request)
+        raise AssertionError("an abort raises")
+
+    async def _node(self, workload: str, context: Context) -> str:
+        parts = workload.split("/")
+        if len(parts) != 3:
+            said = f"workload_id {workload!r}: must be namespace/pod/container"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
         try:
-            async for message in messages:
-                answers = self._requests.get(message.request_id)
-                if answers is None:
-                    continue  # its asker went away; what was under way still arrives
-                answers.unread_bytes += len(message.chunk.data)
-                if answers.unread_bytes > WINDOW_BYTES:
-                    return
-                answers.queue.put_nowait(message)
-        finally:
-            self.close()
+            pod = await self._store.get(POD, parts[1], parts[0])
+        except NotFound:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"workload {workload!r}: no such Pod")
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        if not node:
+            said = f"workload {workload!r}: the Pod is on no node yet"
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
+        return node
 
-    def close(self) -> None:
-        """End the stream; every request under way is told so."""
-        self._closed.set()
-        for answers in self._requests.values():
-            answers.queue.put_nowait(END)
 
-    async def ask(self, message: wire.ToAgent) -> AsyncIterator[wire.FromAgent]:
-        """The answers to one request, up to its end; closing it cancels. Raises AgentRefused, Unavailable."""
-        if self._closed.is_set():
-            raise Unavailable(f"the stream of node {self.node!r} ended")
-        self._last_number += 1
-        number = message.request_id = self._last_number
-        answers = self._requests[number] = _Answers()
-        ended = False
-        try:
-            await self._outbox.put(message)
-            while True:
-                answer = await answers.queue.get()
-                if answer.WhichOneof("message") == "end":
-                    ended = True
-                    _raise_for(answer.end)
-                    return
-                yield answer
-                if size := len(answer.chunk.data):
-                    answers.unread_bytes -= size
-                    await self._outbox.put(wire.ToAgent(request_id=number, credit=wire.Credit(bytes=size)))
-        finally:
-            del self._requests[number]
-            if not ended and not self._closed.is_set():
-                self._cancel(number)
-
-    def _cancel(self, number: int) -> None:
-        """Never waits: its caller may be on its way out. A full outbox means a stream that is about to be cut."""
-        try:
-            self._outbox.put_nowait(wire.ToAgent(request_id=number, cancel=wire.Cancel()))
-        except asyncio.QueueFull:
-            self.close()
+@contextlib.asynccontextmanager
+async def _aborting(context: Context) -> AsyncIterator[None]:
+    try:
+        yield
+    except AgentRefused as refused:
+        await context.abort(refused.code, refused.message)
+    except StoreError as error:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
 
 class Agents:
-    """Implements `headrace.apiserver.nodes.Nodes`; forwards the NodeAgent service. `wall`: seconds since the epoch."""
+    """Implements `headrace.apiserver.nodes.Nodes`. Before `start` and after `stop` no node can be reached."""
 
-    def __init__(self, *, wall: Callable[[], float], log: FilteringBoundLogger) -> None:
-        self._wall, self._log = wall, log
-        self._connections: dict[str, AgentConnection] = {}
+    def __init__(self, store: LocalStore, *, log: FilteringBoundLogger, wall: Callable[[], float] = time.time) -> None:
+        self.streams = AgentStreams(wall=wall, log=log)
+        self._store, self._wall = store, wall
+        self._server: Any = None
+        self._following: asyncio.Task[None] | None = None
 
-    def connected(self) -> list[str]:
-        """Names of the nodes whose agents are there."""
-        return sorted(self._connections)
+    def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        return self.streams.logs(node, pod_uid, container, options)
 
-    def connect(self, connection: AgentConnection) -> None:
-        older = self._connections.get(connection.node)
-        self._connections[connection.node] = connection
-        if older is not None:
-            older.close()
-        self._log.info("agent connected", node=connection.node, version=connection.version)
-
-    def disconnect(self, connection: AgentConnection) -> None:
-        connection.close()
-        if self._connections.get(connection.node) is connection:
-            del self._connections[connection.node]
-            self._log.info("agent disconnected", node=connection.node)
-
-    def end_node(self, node: str) -> None:
-        """Its credentials were revoked."""
-        connection = self._connections.get(node)
-        if connection is not None:
-            self.disconnect(connection)
-
-    def stop(self) -> None:
-        for connection in tuple(self._connections.values()):
-            self.disconnect(connection)
-
-    async def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        request = wire.LogsRequest(
-            pod_uid=pod_uid,
-            container=container,
-            follow=options.follow,
-            previous=options.previous,
-            timestamps=options.timestamps,
-            tail_lines=options.tail_lines,
-            since=None if options.since_seconds is None else self._wall() - options.since_seconds,
-            limit_bytes=options.limit_bytes,
+    async def start(self, pki: Pki, host: str = "127.0.0.1", port: int = 7444) -> int:
+        """Listen, and give the port; 0 takes a free one. Raises OSError when the address is taken."""
+        authenticator = Authenticator(self._store, self._wall, self._revoked)
+        await authenticator.load()
+        callers = Callers(authenticator)
+        server = self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MESSAGE_BYTES),
+                ("grpc.keepalive_time_ms", KEEPALIVE_MILLISECONDS),
+                ("grpc.keepalive_timeout_ms", KEEPALIVE_MILLISECONDS),
+                ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MILLISECONDS // 2),
+                ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
+            ]
         )
-        answers = self._connection(node).ask(wire.ToAgent(logs=request))
+        add_AgentsServicer_to_server(AgentsService(self.streams, callers), server)  # type: ignore[no-untyped-call]
+        node_agent = NodeAgentService(self.streams, callers, self._store)
+        add_NodeAgentServicer_to_server(node_agent, server)  # type: ignore[no-untyped-call]
+        credentials = grpc.ssl_server_credentials(
+            [(pki.key("server").read_bytes(), pki.certificate("server").read_bytes())],
+            root_certificates=pki.ca_pem(),
+            require_client_auth=True,
+        )
         try:
-            async for answer in answers:
-                yield answer.chunk.data
-        except AgentRefused as refused:
-            raise _store_error(refused) from None
-        finally:
-            await answers.aclose()  # type: ignore[attr-defined]  # ask is an async generator
+            bound = server.add_secure_port(f"{_bracketed(host)}:{port}", credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {host}:{port}: {error}") from None
+        await server.start()
+        self._following = asyncio.create_task(authenticator.follow(), name="agents' credentials")
+        return int(bound)
 
-    async def update_resources(
-        self, node: str, request: resize.UpdateResourcesRequest
-    ) -> resize.UpdateResourcesResponse:
-        """Raises AgentRefused, Unavailable."""
-        return (await self._one(node, wire.ToAgent(update_resources=request))).update_resources
+    async def stop(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+        self.streams.stop()
+        if self._server is not None:
+            await self._server.stop(STOP_SECONDS)
 
-    async def get_resource_status(
-        self, node: str, request: resize.GetResourceStatusRequest
-    ) -> resize.GetResourceStatusResponse:
-        """Raises AgentRefused, Unavailable."""
-        return (await self._one(node, wire.ToAgent(get_resource_status=request))).get_resource_status
-
-    async def _one(self, node: str, message: wire.ToAgent) -> wire.FromAgent:
-        found: wire.FromAgent | None = None
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                async for answer in self._connection(node).ask(message):
-                    found = answer
-        except TimeoutError:
-            raise Unavailable(f"the agent of node {node!r} did not answer within {ANSWER_SECONDS:g} s") from None
-        if found is None:
-            raise Unavailable(f"the agent of node {node!r} ended the request without an answer")
-        return found
-
-    def _connection(self, node: str) -> AgentConnection:
-        found = self._connections.get(node)
-        if found is None:
-            raise Unavailable(f"no agent of node {node!r} is connected")
-        return found
+    def _revoked(self, user: str) -> None:
+        if user.startswith(NODE_PREFIX):
+            self.streams.end_node(user.removeprefix(NODE_PREFIX))
 
 
-def _raise_for(end: wire.End) -> None:
-    if end.code:
-        code = next((code for code in grpc.StatusCode if code.value[0] == end.code), grpc.StatusCode.UNKNOWN)
-        raise AgentRefused(code, end.message)
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
-def _store_error(refused: AgentRefused) -> StoreError:
-    if refused.code is grpc.StatusCode.NOT_FOUND:
-        return NotFound(refused.message)
-    return Unavailable(refused.message)
+def _certificate(context: Context) -> Certificate | None:
+    from cryptography import x509
+
+    found = context.auth_context().get("x509_pem_cert")
+    if not found:
+        return None
+    certificate = x509.load_pem_x509_certificate(found[0])
+    users = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    groups = certificate.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
+    if not users:
+        return None
+    return Certificate(
+        identity_of(str(users[0].value), tuple(str(group.value) for group in groups)),
+        issue_time(certificate.serial_number),
+        certificate.not_valid_after_utc.timestamp(),
+    )

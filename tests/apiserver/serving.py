@@ -33,11 +33,25 @@ class WrittenLogs:
             yield line
 
 
+@dataclass
+class Clock:
+    """Wall time that a test may set ahead."""
+
+    ahead_seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_seconds
+
+
 @dataclass(frozen=True)
 class Serving:
     store: LocalStore
     running: Running
     directory: Path
+    clock: Clock
+
+    def now(self) -> float:
+        return self.clock()
 
     def cluster(self, client: str = "") -> Cluster:
         """The credentials of the administrator, or of `controller` or `viewer`."""
@@ -58,9 +72,10 @@ class Serving:
 async def serving(directory: Path, nodes: Nodes | None = None, *, durable: bool = False) -> AsyncIterator[Serving]:
     """`durable`: on a file with a writer thread, as in production; otherwise SQLite in memory."""
     rows = await (open_rows(directory / "headrace.db") if durable else open_rows(":memory:", inline=True))
-    store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
+    clock = Clock()
+    store = LocalStore(rows, wall=clock, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
     try:
-        async with serve(store, data_dir=directory, port=0, nodes=nodes or WrittenLogs()) as running:
-            yield Serving(store, running, directory)
+        async with serve(store, data_dir=directory, port=0, nodes=nodes or WrittenLogs(), wall=clock) as running:
+            yield Serving(store, running, directory, clock)
     finally:
         await rows.close()

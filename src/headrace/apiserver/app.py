@@ -155,8 +155,6 @@ def failure_answer(error: StoreError, request: Request) -> Answer:
     if isinstance(error, Failure):
         if error.retry_after:
             headers.append((b"retry-after", b"%d" % error.retry_after))
-        if error.close:
-            headers.append((b"connection", b"close"))
     elif error.code == 429:
         headers.append((b"retry-after", b"1"))
     return Answer(error.code, orjson.dumps(status), headers=headers)

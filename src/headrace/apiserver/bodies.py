@@ -47,7 +47,7 @@ async def _next(receive: Receive) -> MutableMapping[str, Any]:
             message = await receive()
     except TimeoutError:
         raise Failure(
-            408, "Timeout", f"no part of the request's body arrived for {BODY_IDLE_SECONDS:g} seconds", close=True
+            408, "Timeout", f"no part of the request's body arrived for {BODY_IDLE_SECONDS:g} seconds"
         ) from None
     if message["type"] == "http.disconnect":
         raise Disconnected
@@ -59,7 +59,6 @@ def _too_large() -> Failure:
         413,
         "RequestEntityTooLarge",
         f"Request entity too large: limit is {BODY_BYTES} bytes",
-        close=True,
     )
 
 

@@ -12,9 +12,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from headrace.api.limits import HEADER_BYTES, HEADER_COUNT, HEADER_SECONDS
+from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT, HEADER_SECONDS
 from headrace.apiserver.identity import Certificate, identity_of, issue_time
 from headrace.apiserver.statuses import status_body
+
+LINGER_SECONDS = 5.0  # how long, and how much, of a body is read and thrown away after its answer
+LINGER_BYTES = 4 * BODY_BYTES
 
 _PHRASES = {400: b"400 Bad Request", 408: b"408 Request Timeout", 431: b"431 Request Header Fields Too Large"}
 _REASONS = {400: "BadRequest", 408: "Timeout", 431: "RequestHeaderFieldsTooLarge"}
@@ -38,6 +41,8 @@ class Connection(HttpToolsProtocol):
         self.hosts = 0
         self.refused = False
         self.header_timer: asyncio.TimerHandle | None = None
+        self.linger_timer: asyncio.TimerHandle | None = None
+        self.linger_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,6 +53,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._stop_lingering()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -100,17 +106,36 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if not self.refused:
-            super().on_body(body)
+        if self.refused:
+            return
+        if self.linger_timer is not None:
+            self.linger_bytes -= len(body)
+            if self.linger_bytes < 0:
+                self.transport.close()
+            return
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self.refused:
-            super().on_message_complete()
+        if self.refused:
+            return
+        if self.linger_timer is not None:
+            self._stop_lingering()
+            self.cycle.more_body = False
+            return
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        """An answer may come before its body has: closing at once would make the client lose the answer too."""
         super().on_response_complete()
         if self.cycle.more_body and not self.transport.is_closing():
-            self.transport.close()  # answered before its body came: nobody would ever time the rest out
+            self._unset_keepalive_if_required()
+            self.linger_bytes = LINGER_BYTES
+            self.linger_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _stop_lingering(self) -> None:
+        if self.linger_timer is not None:
+            self.linger_timer.cancel()
+            self.linger_timer = None
 
     def _should_upgrade(self) -> bool:
         return False

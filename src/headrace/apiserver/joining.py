@@ -15,7 +15,7 @@ from headrace.apiserver.pki import Pki, request_key_hash, sign_request
 from headrace.apiserver.statuses import Failure
 from headrace.apiserver.tokens import mark_used
 from headrace.objects.local import LocalStore
-from headrace.store.protocol import BadRequest, Conflict, NotFound
+from headrace.store.protocol import BadRequest, Conflict, Forbidden, NotFound
 
 
 class Joining:
@@ -45,6 +45,8 @@ class Joining:
 
     def renew(self, identity: Identity, body: Any) -> dict[str, str]:
         """`{csr}` -> a fresh certificate of the same node, for an agent whose own is near its end."""
+        if identity.role != "node":
+            raise Forbidden(f'renew is forbidden: User "{identity.user}" must be a node')
         return self._certificate(_text(body, "csr"), identity.node)
 
     def _certificate(self, csr: str, node: str) -> dict[str, str]:

@@ -12,12 +12,11 @@ from headrace.store.protocol import Cause, Invalid, Refused, StoreError
 class Failure(StoreError):
     """An answer that only HTTP gives (401, 405, 413, 415, 429 …)."""
 
-    def __init__(self, code: int, reason: str, message: str, *, retry_after: int = 0, close: bool = False) -> None:
+    def __init__(self, code: int, reason: str, message: str, *, retry_after: int = 0) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.retry_after = retry_after
-        self.close = close
 
 
 def not_found_path() -> Failure:

@@ -38,6 +38,8 @@ async def test_logs_that_cannot_be_shown_say_why(kubectl: Kubectl, server: Servi
     assert "pod web does not have a host assigned" in await kubectl("logs", "web", code=1)
     assert "(NotFound)" in await kubectl("logs", "ghost", code=1)
     assert "container ghost is not valid for pod web" in await kubectl("logs", "web", "-c", "ghost", code=1)
+    await kubectl("delete", "pod", "web")
+    await bound(kubectl, server, WEB, "web")
     assert 'previous terminated container "main" in pod "web" not found' in await kubectl("logs", "web", "-p", code=1)
 
 

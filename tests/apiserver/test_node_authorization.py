@@ -1,0 +1,181 @@
+"""What an agent may touch: its own node's things, and nothing else."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from headrace.api.kinds import (
+    CONFIG_MAP,
+    DEVICE_CLASS,
+    EVENT,
+    LEASE,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    SECRET,
+    Kind,
+)
+from headrace.store.kubernetes import KubernetesStore
+from headrace.store.protocol import Deletion, Forbidden, NotFound
+from tests.apiserver.joined import joined
+from tests.apiserver.serving import Serving
+
+MINE, THEIRS = "node-a", "node-b"
+
+
+def pod(name: str, node: str, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "i", **spec.pop("container", {})}]
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers, **spec}}
+
+
+@pytest.fixture
+async def agent(server: Serving) -> AsyncIterator[KubernetesStore]:
+    store = server.store
+    for node in (MINE, THEIRS):
+        await store.create(NODE, {"metadata": {"name": node}})
+    for name in ("wanted", "mounted", "unrelated"):
+        await store.create(CONFIG_MAP, {"metadata": {"name": name}}, "default")
+        await store.create(SECRET, {"metadata": {"name": name}}, "default")
+    environment = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "wanted", "key": "k"}}}]
+    volumes = [
+        {"name": "v", "configMap": {"name": "mounted"}},
+        {"name": "w", "projected": {"sources": [{"secret": {"name": "mounted"}}]}},
+    ]
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    container = {"env": environment, "envFrom": [{"configMapRef": {"name": "wanted"}}]}
+    mine = pod("mine", MINE, container=container, volumes=volumes, resourceClaims=claims)
+    await store.create(POD, mine, "default")
+    await store.create(POD, pod("theirs", THEIRS), "default")
+    async with server.remote(cluster=await joined(server, MINE)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace"),
+    [
+        pytest.param(NODE, MINE, "", id="its own Node"),
+        pytest.param(POD, "mine", "default", id="a Pod bound to it"),
+        pytest.param(CONFIG_MAP, "wanted", "default", id="a ConfigMap in envFrom of its Pod"),
+        pytest.param(CONFIG_MAP, "mounted", "default", id="a ConfigMap mounted by its Pod"),
+        pytest.param(SECRET, "wanted", "default", id="a Secret in env of its Pod"),
+        pytest.param(SECRET, "mounted", "default", id="a Secret projected into its Pod"),
+    ],
+)
+async def test_it_reads(agent: KubernetesStore, kind: Kind, name: str, namespace: str) -> None:
+    found = await agent.get(kind, name, namespace)
+    assert found["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace"),
+    [
+        pytest.param(NODE, THEIRS, "", id="another Node"),
+        pytest.param(POD, "theirs", "default", id="a Pod of another node"),
+        pytest.param(POD, "ghost", "default", id="a Pod that is not there, without telling so"),
+        pytest.param(CONFIG_MAP, "unrelated", "default", id="a ConfigMap that no Pod of it names"),
+        pytest.param(SECRET, "unrelated", "default", id="a Secret that no Pod of it names"),
+        pytest.param(SECRET, "ghost", "default", id="a Secret that is not there, without telling so"),
+        pytest.param(DEVICE_CLASS, "gpu", "", id="a kind that agents do not need"),
+        pytest.param(RESOURCE_CLAIM, "other", "default", id="a claim that no Pod of it has"),
+        pytest.param(LEASE, THEIRS, "kube-node-lease", id="another node's Lease"),
+    ],
+)
+async def test_it_does_not_read(agent: KubernetesStore, kind: Kind, name: str, namespace: str) -> None:
+    with pytest.raises(Forbidden, match='User "system:node:node-a" cannot get'):
+        await agent.get(kind, name, namespace)
+
+
+async def test_it_lists_and_watches_pods_of_its_own_node_only(agent: KubernetesStore) -> None:
+    listing = await agent.list(POD, fields=f"spec.nodeName={MINE}")
+    assert [item["metadata"]["name"] for item in listing.items] == ["mine"]
+    for fields in ("", f"spec.nodeName={THEIRS}", f"spec.nodeName!={MINE}"):
+        with pytest.raises(Forbidden):
+            await agent.list(POD, fields=fields)
+    for kind in (SECRET, CONFIG_MAP, RESOURCE_CLAIM):
+        with pytest.raises(Forbidden):
+            await agent.list(kind, "default")
+
+
+async def test_it_reports_its_pods_by_strategic_merge_and_never_writes_what_is_admitted(
+    agent: KubernetesStore,
+) -> None:
+    report = {"status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True}]}}
+    written = await agent.patch(POD, "mine", "default", fields=report, subresource="status", strategic=True)
+    assert written["status"]["phase"] == "Running"
+    with pytest.raises(Forbidden, match="strategic merge patch"):
+        await agent.patch(POD, "mine", "default", fields=report, subresource="status")
+    grown = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "4"}}]}}
+    with pytest.raises(Forbidden, match="allocatedResources: what is admitted is not a node's to write"):
+        await agent.patch(POD, "mine", "default", fields=grown, subresource="status", strategic=True)
+    with pytest.raises(Forbidden):
+        await agent.patch(POD, "theirs", "default", fields=report, subresource="status", strategic=True)
+    with pytest.raises(Forbidden):
+        await agent.patch(POD, "mine", "default", fields={"spec": {"activeDeadlineSeconds": 5}})
+
+
+async def test_its_final_delete_removes_a_pod_and_may_be_repeated(agent: KubernetesStore) -> None:
+    now = Deletion(grace_seconds=0)
+    await agent.delete(POD, "mine", "default", now)
+    with pytest.raises(NotFound):
+        await agent.delete(POD, "mine", "default", now)
+    with pytest.raises(Forbidden):
+        await agent.delete(POD, "theirs", "default", now)
+    with pytest.raises(Forbidden):
+        await agent.create(POD, pod("made", MINE), "default")
+
+
+async def test_its_node_is_its_own_but_for_what_could_harm(agent: KubernetesStore) -> None:
+    await agent.patch(NODE, MINE, fields={"status": {"capacity": {"cpu": "4"}}}, subresource="status")
+    await agent.patch(NODE, MINE, fields={"metadata": {"annotations": {"headrace.dev/strays": "{}"}}})
+    owner = [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y"}]
+    for fields, why in (
+        ({"ownerReferences": owner}, "could delete it"),
+        ({"labels": {"node-restriction.kubernetes.io/team": "a"}}, "for administrators only"),
+    ):
+        with pytest.raises(Forbidden, match=why):
+            await agent.patch(NODE, MINE, fields={"metadata": fields})
+    with pytest.raises(Forbidden):
+        await agent.patch(NODE, THEIRS, fields={"spec": {"unschedulable": True}})
+    with pytest.raises(Forbidden):
+        await agent.delete(NODE, MINE)
+
+
+async def test_it_publishes_its_own_devices(agent: KubernetesStore, server: Serving) -> None:
+    def devices(node: str) -> dict[str, Any]:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        return {
+            "metadata": {"name": f"slice-{node}"},
+            "spec": {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]},
+        }
+
+    await agent.create(RESOURCE_SLICE, devices(MINE))
+    with pytest.raises(Forbidden, match="publishes its own devices only"):
+        await agent.create(RESOURCE_SLICE, devices(THEIRS))
+    await server.store.create(RESOURCE_SLICE, devices(THEIRS))
+    with pytest.raises(Forbidden):
+        await agent.delete(RESOURCE_SLICE, f"slice-{THEIRS}")
+    with pytest.raises(Forbidden):
+        await agent.list(RESOURCE_SLICE)
+    listing = await agent.list(RESOURCE_SLICE, fields=f"spec.nodeName={MINE}")
+    assert len(listing.items) == 1
+    await agent.delete(RESOURCE_SLICE, f"slice-{MINE}")
+
+
+async def test_it_tells_events(agent: KubernetesStore) -> None:
+    about = {"kind": "Pod", "name": "mine", "namespace": "default"}
+    await agent.create(EVENT, {"metadata": {"name": "e"}, "involvedObject": about, "reason": "Started"}, "default")
+    with pytest.raises(Forbidden):
+        await agent.list(EVENT, "default")
+
+
+async def test_it_reads_and_reports_the_claims_of_its_pods(agent: KubernetesStore, server: Serving) -> None:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    claim = {"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
+    await server.store.create(RESOURCE_CLAIM, claim, "default")
+    status = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu"}]}}
+    await server.store.patch(POD, "mine", "default", fields=status, subresource="status")
+    assert (await agent.get(RESOURCE_CLAIM, "gpu", "default"))["metadata"]["name"] == "gpu"
+    with pytest.raises(Forbidden):
+        await agent.patch(RESOURCE_CLAIM, "gpu", "default", fields={"metadata": {"labels": {"a": "b"}}})

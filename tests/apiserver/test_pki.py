@@ -1,0 +1,68 @@
+"""The authority and its leaves: made once, private, renewed in time, never replaced silently."""
+
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+
+from headrace.apiserver import pki
+from headrace.client.kubeconfig import load
+
+NOW = 1_800_000_000.0
+DAY = 86400.0
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_a_second_start_changes_nothing(tmp_path: Path) -> None:
+    pki.ensure(tmp_path, NOW)
+    before = contents(tmp_path)
+    pki.ensure(tmp_path, NOW + 30 * DAY)
+    assert contents(tmp_path) == before
+
+
+def test_leaves_are_renewed_before_they_end_and_the_authority_is_not(tmp_path: Path) -> None:
+    pki.ensure(tmp_path, NOW)
+    before = contents(tmp_path)
+    pki.ensure(tmp_path, NOW + 300 * DAY)
+    changed = {name for name, content in contents(tmp_path).items() if content != before[name]}
+    leaves = ("server", "admin", "controller", "viewer")
+    assert changed == {f"{name}.{kind}" for name in leaves for kind in ("crt", "key")}
+
+
+def test_a_new_address_gets_into_the_server_certificate(tmp_path: Path) -> None:
+    pki.ensure(tmp_path, NOW)
+    made = pki.ensure(tmp_path, NOW, ("192.0.2.7", "0.0.0.0"))
+    decoded = ssl._ssl._test_decode_cert(str(made.certificate("server")))  # type: ignore[attr-defined]
+    names = set(decoded["subjectAltName"])
+    assert {("IP Address", "192.0.2.7"), ("DNS", "localhost"), ("IP Address", "127.0.0.1")} <= names
+    assert ("IP Address", "0.0.0.0") not in names
+
+
+def test_keys_and_kubeconfigs_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    made = pki.ensure(tmp_path / "pki", NOW)
+    pki.write_kubeconfig(made, tmp_path / "kubeconfig", "https://127.0.0.1:7443", "admin")
+    private = [tmp_path / "kubeconfig", *(tmp_path / "pki").glob("*.key")]
+    assert len(private) == 6
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+    assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
+    assert load(tmp_path / "kubeconfig").certificate_pem == made.certificate("admin").read_text()
+
+
+def test_a_half_made_leaf_is_made_again(tmp_path: Path) -> None:
+    made = pki.ensure(tmp_path, NOW)
+    made.certificate("server").unlink()
+    pki.ensure(tmp_path, NOW).server_context()
+
+
+def test_a_lost_key_or_an_expired_authority_is_said_and_not_replaced(tmp_path: Path) -> None:
+    made = pki.ensure(tmp_path, NOW)
+    with pytest.raises(RuntimeError, match=r"expired on .*: move"):
+        pki.ensure(tmp_path, NOW + 4000 * DAY)
+    made.key("ca").unlink()
+    made.certificate("admin").unlink()
+    with pytest.raises(RuntimeError, match=r"ca\.key is missing: restore it"):
+        pki.ensure(tmp_path, NOW)

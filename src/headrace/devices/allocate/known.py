@@ -26,12 +26,13 @@ UNKNOWN: Final = Unknown()
 class Known:
     """Answers to one demand. An error is never kept: its words name the node's own devices."""
 
-    __slots__ = ("_answers", "_structures", "demand")
+    __slots__ = ("_alike", "_answers", "_structures", "demand")
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
         self._structures: dict[int, Structure] = {}
         self._answers: dict[tuple[int, Hashable], Partial | None] = {}
+        self._alike: dict[Hashable, Partial | None] = {}
 
     def answer(self, view: View, state: State) -> Partial | Unknown | None:
         return self._answers.get((view.kind, state.key), UNKNOWN)
@@ -48,3 +49,14 @@ class Known:
         if len(self._structures) >= ANSWERS_KEPT:
             self._structures.clear()
         self._structures[view.kind] = structure
+
+    def alike(self, structure: Structure, state: State) -> Partial | Unknown | None:
+        """The answer of a node whose devices are other ones, but worth the same; no want for all may be among them."""
+        return UNKNOWN if self.demand.has_all else self._alike.get((structure.likeness, state.key), UNKNOWN)
+
+    def learn_alike(self, structure: Structure, state: State, answer: Partial | None) -> None:
+        likeness = structure.likeness
+        if likeness is not None and not self.demand.has_all:
+            if len(self._alike) >= ANSWERS_KEPT:
+                self._alike.clear()
+            self._alike[likeness, state.key] = answer

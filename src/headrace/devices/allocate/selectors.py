@@ -16,6 +16,8 @@ Answer = bool | str
 ANSWERS_KEPT = 1_000_000
 SELECTORS_KEPT = 10_000
 
+_SIMPLE = frozenset(("int", "bool", "string"))
+
 
 class Selectors:
     """Compiled expressions and their answers. Kept for as long as the inventory; forgets everything when full."""
@@ -56,13 +58,12 @@ class Selectors:
         return answer
 
     def _evaluate(self, selector: Selector, device: Device) -> Answer:
-        prepared = self.prepared(device)
-        key = selector.project(prepared)
         known = self._by_projection.setdefault(selector.expression, {})
+        key = _projection(selector, device) or selector.project(self.prepared(device))
         answer = known.get(key)
         if answer is None:
             try:
-                answer = selector.matches(prepared)
+                answer = selector.matches(self.prepared(device))
             except EvaluationError as error:
                 answer = with_hint(str(error))
             known[key] = answer
@@ -96,3 +97,26 @@ class Selectors:
         for kept in (self._compiled, self._prepared, self._by_content, self._by_projection, self._derived):
             kept.clear()
         self._answers = 0
+
+
+def _projection(selector: Selector, device: Device) -> Hashable:
+    """What the selector reads, straight from the JSON; None where the device has to be prepared to know.
+
+    Only single values that cannot be unreadable are looked at, since one unreadable value fails every selector.
+    """
+    attributes, driver = device.attributes, device.slice.driver
+    if selector.reads is None or not all(_SIMPLE.issuperset(each) and each for each in attributes.values()):
+        return None
+    key: list[Hashable] = [selector.expression]
+    for column in sorted(selector.reads):
+        if len(column) == 3 and column[0] == "attributes":
+            named = attributes.get(f"{column[1]}/{column[2]}") or {}
+            bare = attributes.get(column[2]) or {} if column[1] == driver else {}
+            key += (*named.items(), None, *bare.items(), None)
+        elif column == ("driver",):
+            key.append(driver)
+        elif column == ("allowMultipleAllocations",):
+            key.append(device.is_shareable)
+        else:
+            return None
+    return tuple(key)

@@ -11,7 +11,7 @@ from headrace.devices.allocate.known import Unknown
 from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import text_of
-from headrace.devices.allocate.structure import ASKED_AT_ONCE, structuring
+from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structuring
 from headrace.devices.allocate.walk import Walk
 
 Json = Mapping[str, Any]
@@ -37,6 +37,7 @@ class Solving:
         known = self._known.answer(view, state)
         self._is_over = False
         self._asked = 0
+        self._structure: Structure | None = None
         if is_plain or isinstance(known, Unknown):
             self.problem.enter()
             self._structuring = structuring(self.problem)
@@ -61,12 +62,14 @@ class Solving:
             return True
         if self.walk is None:
             work -= self._structured(work)
-        if self.walk is None:
-            return False
+        if self._is_over or self.walk is None:
+            return self._is_over
         self.answer = self.walk.run(max(work, 1))
         self._is_over = self.walk.is_over
         if self._is_over and not self._is_plain:
             self._known.learn(self.problem.view, self.problem.state, self.answer)
+            if self._structure is not None:
+                self._known.learn_alike(self._structure, self.problem.state, self.answer)
         return self._is_over
 
     def _structured(self, work: int) -> int:
@@ -82,6 +85,13 @@ class Solving:
                 structure = over.value
                 self._asked += len(self.problem.devices) % ASKED_AT_ONCE * ASKING
                 self._known.learn_structure(self.problem.view, structure)
-        if structure is not None:
+        if structure is None:
+            return self._asked - before
+        alike = self._known.alike(structure, self.problem.state)
+        if not structure.is_odd and not isinstance(alike, Unknown):
+            self._is_over, self.answer = True, alike
+            self._known.learn(self.problem.view, self.problem.state, alike)
+        else:
+            self._structure = None if structure.is_odd else structure
             self.walk = Walk(self.problem) if structure.is_odd else FastWalk(self.problem, structure)
         return self._asked - before

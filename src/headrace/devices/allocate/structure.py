@@ -34,6 +34,13 @@ class Structure:
     counting: int
     is_odd: bool
 
+    @property
+    def likeness(self) -> Hashable:
+        """Equal where the same devices in use have the same answer; None where more than this decides."""
+        if any(self.errors) or self.shareable or self.counting:
+            return None
+        return self.candidates, tuple(tuple(each.values()) for of_claim in self.groups for each in of_claim)
+
     def may_fail(self, problem: Problem, want: Want) -> bool:
         """Whether the walk could meet an error at the want, or the bounds do not know enough (lists overlap)."""
         if want.constraints and (want.is_all or problem.has_lists):

@@ -34,6 +34,7 @@ from headrace.objects.local import LocalStore
 IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
 STOP_SECONDS = 10
 DATE_SECONDS = 1.0
+BOOKMARK_SECONDS = 60.0
 BACKLOG = 512
 
 NO_NODES = NoNodes()
@@ -143,6 +144,7 @@ async def serve(
     )
     listener = _Listener(config, pki.server_context(), streams)
     follower = asyncio.create_task(authenticator.follow())
+    reminder = asyncio.create_task(_remind(store))
     server = asyncio.create_task(listener.serve([listening]))
     health.live["credentials"] = lambda: "revocations are not followed any more" if follower.done() else ""
     try:
@@ -151,9 +153,17 @@ async def serve(
     finally:
         listener.stopping.set()
         await server
-        follower.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await follower
+        for task in (follower, reminder):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _remind(store: LocalStore) -> None:
+    """Bookmarks about once a minute, as Kubernetes' clients expect them."""
+    while True:
+        await asyncio.sleep(BOOKMARK_SECONDS)
+        store.rows.remind()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from headrace.objects.registry import Served
 from headrace.store.protocol import BadRequest, StoreError
 
 WATCH_SECONDS = 1800.0  # a watch's longest life where the client names none; it resumes from its last revision
-BOOKMARK_SECONDS = 60.0
+LEAST_BETWEEN_BOOKMARKS_SECONDS = 10.0  # on a busy file the store gives many; a client needs few
 INITIAL_PAGE = 500
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -152,7 +152,7 @@ class _Watch:
         async for event, body in events:
             if event != "BOOKMARK":
                 yield _line(event, self._form(body))
-            elif self._bookmarks and clock() - told >= BOOKMARK_SECONDS:
+            elif self._bookmarks and clock() - told >= LEAST_BETWEEN_BOOKMARKS_SECONDS:
                 told = clock()
                 revision = str(orjson.loads(body)["metadata"]["resourceVersion"])
                 yield _line("BOOKMARK", orjson.dumps(self._bookmark(revision)))

@@ -103,6 +103,10 @@ class Rows(Protocol):
         """
         ...
 
+    def remind(self) -> None:
+        """Give every watcher a bookmark now, so that one that sees no changes can still resume from near here."""
+        ...
+
     async def check(self, write: Write) -> None:
         """What `commit` would refuse, without writing: dry runs pass the same door."""
         ...

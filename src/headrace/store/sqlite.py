@@ -73,6 +73,9 @@ class SQLiteRows:
     def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
         return self._watchers.watch(resource, namespace, since)
 
+    def remind(self) -> None:
+        self._watchers.remind()
+
     async def commit(self, write: Write) -> int:
         return await self._submit(Request(write))
 

@@ -63,13 +63,14 @@ class Watchers:
         self.published = revision
         self._reader = reader
         self._backlog = backlog
-        self._by_resource: defaultdict[str, set[Watcher]] = defaultdict(set)
+        # In the order in which they began, so that a history can be repeated: a set's order is that of addresses.
+        self._by_resource: defaultdict[str, dict[Watcher, None]] = defaultdict(dict)
 
     async def watch(self, resource: str, namespace: str, since: int) -> AsyncIterator[Change | int]:
         """History from the file up to what is published now; from there on from memory."""
         until = self.published
         live = Watcher(namespace, max(since, until), self._backlog)
-        self._by_resource[resource].add(live)
+        self._by_resource[resource][live] = None
         try:
             while since < until:
                 changes, since = self._reader.replay(resource, namespace, since, until)
@@ -80,7 +81,7 @@ class Watchers:
             while True:
                 yield await live.next()
         finally:
-            self._by_resource[resource].discard(live)
+            self._by_resource[resource].pop(live, None)
 
     def publish(self, changes: Sequence[Change], revision: int) -> None:
         """Tell of one commit."""
@@ -92,6 +93,13 @@ class Watchers:
             for watcher in watchers:
                 if revision - watcher.told >= BOOKMARK_EVERY:
                     watcher.bookmark(revision)
+
+    def remind(self) -> None:
+        """Tell every watcher that has seen nothing for a while how far it is: in its queue, so never too far."""
+        for watchers in self._by_resource.values():
+            for watcher in watchers:
+                if watcher.told < self.published:
+                    watcher.bookmark(self.published)
 
     def close(self) -> None:
         for watchers in self._by_resource.values():

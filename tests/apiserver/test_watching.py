@@ -1,0 +1,159 @@
+"""Watches over the wire: where they start, what they say, and how they end."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from headrace.api.kinds import CONFIG_MAP, NAMESPACE
+from headrace.apiserver import lanes, watching
+from headrace.apiserver.identity import VIEWER_GROUP
+from headrace.apiserver.tokens import create_bearer_token, revoke_token, revoke_user
+from headrace.client.errors import ApiError
+from headrace.client.http import Client
+from tests.apiserver.joined import stranger
+from tests.apiserver.serving import Serving
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+async def make(server: Serving, *names: str) -> str:
+    made: dict[str, Any] = {"metadata": {"resourceVersion": "0"}}
+    for name in names:
+        made = await server.store.create(CONFIG_MAP, {"metadata": {"name": name}}, "default")
+    return str(made["metadata"]["resourceVersion"])
+
+
+@pytest.fixture
+async def client(server: Serving) -> AsyncIterator[Client]:
+    async with server.http() as opened:
+        yield opened
+
+
+async def events(client: Client, count: int = 0, **query: str) -> list[tuple[str, str]]:
+    """(type, name) of the first `count` events, or of all until the stream ends."""
+    found: list[tuple[str, str]] = []
+    async with asyncio.timeout(10), aclosing(client.documents(PATH, query={"watch": "1", **query})) as documents:
+        async for document in documents:
+            name = document["object"].get("metadata", {}).get("name") or document["object"].get("reason") or ""
+            found.append((document["type"], name))
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_without_a_revision_it_starts_with_the_state(server: Serving, client: Client) -> None:
+    await make(server, "a", "b")
+    assert await events(client, 2) == [("ADDED", "a"), ("ADDED", "b")]
+    assert await events(client, 2, resourceVersion="0") == [("ADDED", "a"), ("ADDED", "b")]
+    assert await events(client, 1, fieldSelector="metadata.name=b") == [("ADDED", "b")]
+
+
+async def test_with_a_revision_it_starts_after_it(server: Serving, client: Client) -> None:
+    revision = await make(server, "a")
+    await make(server, "b")
+    assert await events(client, 1, resourceVersion=revision) == [("ADDED", "b")]
+
+
+async def test_a_streaming_list_ends_its_state_with_a_bookmark(server: Serving, client: Client) -> None:
+    await make(server, "a")
+    query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    query["allowWatchBookmarks"] = "true"
+    async with asyncio.timeout(10), aclosing(client.documents(PATH, query=query)) as documents:
+        first, second = await anext(documents), await anext(documents)
+    assert first["type"] == "ADDED"
+    assert second["type"] == "BOOKMARK"
+    assert second["object"]["kind"] == "ConfigMap"
+    assert second["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert second["object"]["metadata"]["resourceVersion"] >= first["object"]["metadata"]["resourceVersion"]
+
+
+async def test_a_watch_that_sees_nothing_is_told_how_far_it_is(
+    server: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LEAST_BETWEEN_BOOKMARKS_SECONDS", 0.0)
+    revision = await make(server, "a")
+    query = {"watch": "1", "resourceVersion": revision, "allowWatchBookmarks": "true"}
+    query["fieldSelector"] = "metadata.name=none"
+    async with asyncio.timeout(10), aclosing(client.documents(PATH, query=query)) as documents:
+        await anext(documents)
+        await make(server, "b", "c")
+        last = await server.store.create(NAMESPACE, {"metadata": {"name": "elsewhere"}})
+        server.store.rows.remind()
+        bookmark = await anext(documents)
+    assert bookmark["type"] == "BOOKMARK"
+    assert bookmark["object"]["metadata"]["resourceVersion"] == last["metadata"]["resourceVersion"]
+
+
+async def test_it_ends_plainly_when_its_time_is_over(server: Serving, client: Client) -> None:
+    await make(server, "a")
+    assert await events(client, timeoutSeconds="1") == [("ADDED", "a")]
+
+
+async def test_a_revision_that_is_not_one_is_refused_before_it_starts(client: Client) -> None:
+    for revision in ("x", "-1", "1e3"):
+        with pytest.raises(ApiError) as refusal:
+            await events(client, resourceVersion=revision)
+        assert refusal.value.code == 400
+    with pytest.raises(ApiError, match="unable to parse requirement"):
+        await events(client, labelSelector="a=(")
+
+
+async def test_a_table_watch_gives_rows_and_the_columns_once(server: Serving) -> None:
+    await make(server, "a", "b")
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    async with server.http() as client:
+        assert client._session is not None
+        async with client._session.get(PATH, params={"watch": "1"}, headers={"Accept": accept}) as response:
+            tables = [json.loads(await response.content.readline())["object"] for _ in range(2)]
+    assert [table["rows"][0]["cells"][:2] for table in tables] == [["a", 0], ["b", 0]]
+    assert [column["name"] for column in tables[0]["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert tables[1]["columnDefinitions"] is None
+
+
+async def test_one_identity_has_a_limited_number_of_watches(
+    server: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(lanes._LONG_LIMITS, "watch", 2)
+    await make(server, "a")
+    async with aclosing(client.documents(PATH, query={"watch": "1"})) as first:
+        await anext(first)
+        async with aclosing(client.documents(PATH, query={"watch": "1"})) as second:
+            await anext(second)
+            with pytest.raises(ApiError) as refusal:
+                await events(client, 1)
+            assert (refusal.value.code, refusal.value.details["retryAfterSeconds"]) == (429, 1)
+        async with server.http("viewer") as other:
+            assert await events(other, 1) == [("ADDED", "a")]
+
+
+@pytest.mark.parametrize("by", [pytest.param("token", id="its token"), pytest.param("user", id="its user")])
+async def test_the_watches_of_a_revoked_credential_end_at_once(server: Serving, by: str) -> None:
+    await make(server, "a")
+    token = await create_bearer_token(server.store, "ann", (VIEWER_GROUP,), server.now())
+    cluster = stranger(server)
+    cluster = type(cluster)(cluster.server, ca_pem=cluster.ca_pem, token=token)
+    async with Client(cluster) as client, asyncio.timeout(5):
+        async with aclosing(client.documents(PATH, query={"watch": "1"})) as documents:
+            await anext(documents)
+            if by == "token":
+                await revoke_token(server.store, token.split(".")[1])
+            else:
+                await revoke_user(server.store, "ann", server.now())
+            assert [document async for document in documents] == []
+        with pytest.raises(ApiError) as refusal:
+            await client.request("GET", PATH)
+        assert refusal.value.code == 401
+
+
+async def test_a_list_from_the_future_is_told_to_come_back(client: Client) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        from headrace.client import http
+
+        patched.setattr(http, "TRIES", 1)
+        with pytest.raises(ApiError, match="Too large resource version") as refusal:
+            await client.request("GET", PATH, query={"resourceVersion": "999999"})
+    assert refusal.value.code == 504

@@ -1,4 +1,4 @@
-"""One question, one answer: what an expression compiles to and says of each of some devices (`headrace simulate cel`)."""
+"""One question, one answer: what an expression compiles to and says of some devices (`headrace simulate cel`)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -17,11 +17,11 @@ from headrace.cel.values import (
     Semver,
     Url,
     Value,
+    go_name,
     is_list,
     is_map,
     key_value,
     size,
-    type_name,
 )
 
 
@@ -216,7 +216,7 @@ def _flatten(arguments: list[Value], _result: Value) -> int:
     depth = 1.0
     if len(arguments) == 2:
         if type(arguments[1]) is not int:
-            raise Fatal(f"internal error: interface conversion: {type_name(arguments[1])} is no int")
+            raise Fatal(f"internal error: interface conversion: ref.Val is {go_name(arguments[1])}, not types.Int")
         depth = float(arguments[1])
     return _allocating(depth, _size(arguments[0]))
 
@@ -225,7 +225,9 @@ def _self_compare(position: int) -> Callable[[list[Value], Value], int]:
     def cost(arguments: list[Value], _result: Value) -> int:
         elements = arguments[position]
         if not is_list(elements):
-            raise Fatal(f"internal error: interface conversion: {type_name(elements)} is no list")
+            raise Fatal(
+                f"internal error: interface conversion: {go_name(elements)} is not traits.Lister: missing method Add"
+            )
         if not elements:
             return _allocating(2.0, 0)
         factor = 2.0 + (TRAVERSAL if type(elements[0]) in (str, bytes) else 0.0)

@@ -279,6 +279,14 @@ def _equals(call: _Call) -> CallCost | None:
     return None
 
 
+# Accessors and comparisons that do not depend on any size.
+_NOMINAL = (
+    "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason", "error",
+    "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast",
+    "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger", "isInteger", "asApproximateFloat",
+    "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major", "minor", "patch", "getScheme", "getHostname",
+    "getHost", "getPort", "getEscapedPath", "getQuery",
+)  # fmt: skip
 _Handler = Callable[[_Call], CallCost | None]
 _FUNCTIONS: dict[str, _Handler] = {
     "check": _authorize,
@@ -298,15 +306,7 @@ _FUNCTIONS: dict[str, _Handler] = {
     "containsCIDR": _contains_cidr,
     "validate": _validate,
     "_==_": _equals,
-    **dict.fromkeys(
-        (
-            "serviceAccount path group resource subresource namespace name allowed reason error errored "
-            "masked prefixLength family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast "
-            "isGlobalUnicast format.named sign asInteger isInteger asApproximateFloat isGreaterThan isLessThan "
-            "compareTo add sub major minor patch getScheme getHostname getHost getPort getEscapedPath getQuery"
-        ).split(),
-        _one,
-    ),
+    **dict.fromkeys(_NOMINAL, _one),
 }
 
 # cel-go's list and set extensions, by overload.

@@ -235,10 +235,8 @@ class _Checker:
 
     def _no_overload(self, node: Call, name: str, given: tuple[Type, ...]) -> None:
         words = [shown(substitute(self.known, kind, to_dyn=True)) for kind in given]
-        if node.target is not None:
-            signature = f"{words[0]}.({', '.join(words[1:])})"
-        else:
-            signature = f"({', '.join(words)})"
+        receiver = f"{words.pop(0)}." if node.target is not None else ""
+        signature = f"{receiver}({', '.join(words)})"
         self._issue(node, f"found no matching overload for '{name}' applied to '{signature}'")
 
     def _instance(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.cel.access import as_key, look, lookup
-from headrace.cel.counting import entries
+from headrace.cel.counting import entries, not_iterable
 from headrace.cel.errors import EvaluationError
 from headrace.cel.libraries import operators
 from headrace.cel.plan import (
@@ -37,12 +37,13 @@ from headrace.cel.values import (
     DefaultMap,
     Fatal,
     Optional,
+    QuantityValue,
+    StringMap,
     Value,
     equal,
     is_list,
     is_map,
     no_overload,
-    type_name,
 )
 
 Slots = list[Value]
@@ -112,8 +113,8 @@ def _equality(step: Equality) -> Evaluator:
     if isinstance(step.other, Constant) and type(step.other.value) in (str, int, bool) and not step.negated:
         return _equals_constant(one, step.other.value)
     if step.negated:
-        return lambda slots: equal(one(slots), other(slots)) is not True
-    return lambda slots: _raised(equal(one(slots), other(slots)))
+        return _binary(one, other, lambda left, right: equal(left, right) is not True)
+    return _binary(one, other, equal)
 
 
 def _equals_constant(one: Evaluator, constant: Value) -> Evaluator:
@@ -126,6 +127,29 @@ def _equals_constant(one: Evaluator, constant: Value) -> Evaluator:
         return _raised(equal(value, constant))
 
     return evaluate
+
+
+def _binary(one: Evaluator, other: Evaluator, run: Callable[..., Value]) -> Evaluator:
+    def evaluate(slots: Slots) -> Value:
+        try:
+            left = one(slots)
+        except EvaluationError as error:
+            raise _first(error, other, slots) from None
+        return _raised(run(left, other(slots)))
+
+    return evaluate
+
+
+def _first(error: EvaluationError, other: Evaluator, slots: Slots) -> EvaluationError:
+    """The error of a left operand, after the right one had its chance to fail for good."""
+    if not isinstance(error, Fatal):
+        try:
+            other(slots)
+        except Fatal as fatal:
+            return fatal
+        except EvaluationError:
+            pass
+    return error
 
 
 def _member(step: Membership) -> Evaluator:
@@ -156,6 +180,8 @@ _INTEGERS: dict[Any, Callable[[int, int], bool]] = {
 
 
 def _invocation(step: Invocation) -> Evaluator:
+    if _is_constant(step):
+        return _once(step)
     run = step.bound.run
     arguments = [_compile(each) for each in step.arguments]
     if not step.strict:
@@ -165,17 +191,54 @@ def _invocation(step: Invocation) -> Evaluator:
     if len(arguments) == 1:
         only = arguments[0]
         return lambda slots: _raised(run(only(slots)))
-    if len(arguments) == 2:
-        one, other = arguments
-        return lambda slots: _raised(run(one(slots), other(slots)))
+    if len(arguments) == 2 and not step.bound.one_by_one:
+        return _binary(arguments[0], arguments[1], run)
     return lambda slots: _raised(run(*[each(slots) for each in arguments]))
+
+
+def _is_constant(step: Step) -> bool:
+    if isinstance(step, Invocation):
+        return step.strict and all(map(_is_constant, step.arguments))
+    return isinstance(step, Constant)
+
+
+def _once(step: Invocation) -> Evaluator:
+    """A call on constants gives the same every time: it is made when it is first needed."""
+    found: list[Value] = []
+
+    def evaluate(slots: Slots) -> Value:
+        if not found:
+            found.append(_called(step))
+        value = found[0]
+        if type(value) is EvaluationError:
+            raise EvaluationError(str(value))
+        return value
+
+    return evaluate
+
+
+def _called(step: Step) -> Value:
+    """The value of a constant step, or its error."""
+    if isinstance(step, Constant):
+        return step.value
+    assert isinstance(step, Invocation)
+    values = [_called(each) for each in step.arguments]
+    failed = next((value for value in values if isinstance(value, EvaluationError)), None)
+    result = step.bound.run(*values) if failed is None else failed
+    if type(result) is QuantityValue:
+        return QuantityValue(result.amount, result.derived, shared=True)
+    return result
 
 
 def _comparison(
     integers: Callable[[int, int], bool], run: Callable[..., Value], one: Evaluator, other: Evaluator
 ) -> Evaluator:
     def evaluate(slots: Slots) -> Value:
-        left, right = one(slots), other(slots)
+        try:
+            left = one(slots)
+        except EvaluationError as error:
+            raise _first(error, other, slots) from None
+        right = other(slots)
         if type(left) is int and type(right) is int:
             return integers(left, right)
         return _raised(run(left, right))
@@ -255,8 +318,10 @@ def _constant_path(step: Attribute) -> Evaluator | None:
     """The usual way into an input, `device.attributes["domain"].name`, without a step per name."""
     keys = [qualifier.key for qualifier in step.qualifiers]
     plain = all(type(key) is str for key in keys) and not any(each.optional or each.step for each in step.qualifiers)
-    if step.slot != 0 or not plain or len(keys) != 3:
+    if step.slot != 0 or not plain or len(keys) not in (1, 3):
         return None
+    if len(keys) == 1:
+        return _field(keys[0], _resolver(step)) if step.test_id is None else None
     field, domain, name = keys
     slowly = _resolver(step)
 
@@ -274,6 +339,14 @@ def _constant_path(step: Attribute) -> Evaluator | None:
             raise EvaluationError(f"no such key: {name}") from None
 
     return evaluate if step.test_id is None else test
+
+
+def _field(name: str, slowly: Evaluator) -> Evaluator:
+    def evaluate(slots: Slots) -> Value:
+        found = slots[0]
+        return found[name] if type(found) is StringMap and name in found else slowly(slots)
+
+    return evaluate
 
 
 def _resolver(step: Attribute) -> Evaluator:
@@ -411,12 +484,11 @@ def _fold(step: Fold) -> Evaluator:
     over = _compile(step.range)
     loop = _quantifier(step) or _general(step)
     pairs = step.slot2 >= 0
-    words = "unsupported comprehension range type" if pairs else "expected iterable type"
 
     def evaluate(slots: Slots) -> Value:
         ranged = over(slots)
         if not is_list(ranged) and not is_map(ranged):
-            raise EvaluationError(f"{words}: {type_name(ranged)}")
+            raise not_iterable(ranged, pairs)
         return loop(ranged, slots)
 
     return evaluate

@@ -39,12 +39,12 @@ from headrace.cel.values import (
     Optional,
     Value,
     equal,
+    go_name,
     is_error,
     is_list,
     is_map,
     key_value,
     no_overload,
-    type_name,
 )
 
 
@@ -333,8 +333,7 @@ def _folded(step: Fold, over: Value, run: Run) -> Value:
     slots = run.slots
     slots[step.accumulator] = _Pending(step)
     if not is_list(over) and not is_map(over):
-        wanted = "unsupported comprehension range type" if step.slot2 >= 0 else "expected iterable type"
-        return EvaluationError(f"{wanted}: {type_name(over)}")
+        return not_iterable(over, step.slot2 >= 0)
     for first, second in entries(over, step.slot2 >= 0):
         slots[step.slot] = first
         if step.slot2 >= 0:
@@ -344,6 +343,12 @@ def _folded(step: Fold, over: Value, run: Run) -> Value:
         slots[step.accumulator] = _evaluate(step.step, run)
     result = _evaluate(step.result, run)
     return list(result) if type(result) is Accumulating else result
+
+
+def not_iterable(over: Value, pairs: bool) -> EvaluationError:
+    if pairs:
+        return EvaluationError(f"unsupported comprehension range type: {go_name(over)}")
+    return EvaluationError(f"got '{go_name(over)}', expected iterable type")
 
 
 def entries(over: Value, pairs: bool) -> Iterable[tuple[Value, Value]]:

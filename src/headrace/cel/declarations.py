@@ -10,7 +10,22 @@ from dataclasses import dataclass, field, replace
 from headrace.cel import types
 from headrace.cel.errors import EvaluationError
 from headrace.cel.types import Type
-from headrace.cel.values import Value, is_list, is_map, key_value, type_name
+from headrace.cel.values import (
+    Address,
+    Duration,
+    Format,
+    Network,
+    QuantityValue,
+    Semver,
+    Timestamp,
+    Uint,
+    Url,
+    Value,
+    is_list,
+    is_map,
+    key_value,
+    type_name,
+)
 
 Operation = Callable[..., Value]
 
@@ -72,9 +87,25 @@ def bind(function: Function, overload_id: str, count: int) -> Bound:
 def _guarded(name: str, overload: Overload) -> Operation:
     run = overload.run
     assert run is not None
+    kinds = [_CLASSES.get(kind) for kind in overload.arguments]
+    if None not in kinds and len(kinds) in (1, 2):
+        return _guarded_one(name, run, kinds[0]) if len(kinds) == 1 else _guarded_two(name, run, kinds[0], kinds[1])
 
     def call(*values: Value) -> Value:
         return run(*values) if overload.accepts(values) else _no_overload(name, values)
+
+    return call
+
+
+def _guarded_one(name: str, run: Operation, kind: type | None) -> Operation:
+    return lambda value: run(value) if type(value) is kind else _no_overload(name, (value,))
+
+
+def _guarded_two(name: str, run: Operation, kind: type | None, other_kind: type | None) -> Operation:
+    def call(value: Value, other: Value) -> Value:
+        if type(value) is kind and type(other) is other_kind:
+            return run(value, other)
+        return _no_overload(name, (value, other))
 
     return call
 
@@ -107,6 +138,12 @@ def accepts(kind: Type, value: Value) -> bool:
     return True
 
 
+# Types whose values are all of one Python class, and that class.
+_CLASSES: dict[Type, type] = {
+    types.BOOL: bool, types.INT: int, types.UINT: Uint, types.DOUBLE: float, types.STRING: str, types.BYTES: bytes,
+    types.DURATION: Duration, types.TIMESTAMP: Timestamp, types.QUANTITY: QuantityValue, types.SEMVER: Semver,
+    types.IP: Address, types.CIDR: Network, types.URL: Url, types.FORMAT: Format,
+}  # fmt: skip
 _NAMED = {
     "bool": types.BOOL, "int": types.INT, "uint": types.UINT, "double": types.DOUBLE, "string": types.STRING,
     "bytes": types.BYTES, "duration": types.DURATION, "timestamp": types.TIMESTAMP, "dyn": types.DYN,

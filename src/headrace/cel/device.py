@@ -22,7 +22,7 @@ from headrace.cel.plan import Plan, plan
 from headrace.cel.reads import Column, columns
 from headrace.cel.types import Type
 from headrace.cel.validators import validate
-from headrace.cel.values import DefaultMap, QuantityValue, Semver, StringMap, Value, type_name
+from headrace.cel.values import MISSING, DefaultMap, Optional, QuantityValue, Semver, StringMap, Value, type_name
 
 EnvironmentName = Literal["new", "new_list_attributes", "stored"]
 
@@ -119,7 +119,7 @@ def prepare_device(
             continue
         _store(by_domain, driver, qualified, value)
     for qualified, entry in (capacity or {}).items():
-        value = read_quantity(str(entry["value"]).strip())
+        value = read_quantity(str(entry["value"]).strip(), shared=True)
         if isinstance(value, EvaluationError):
             error = error or f"capacity {qualified}: {value}"
             continue
@@ -159,10 +159,7 @@ def _unreadable(error: EvaluationError) -> EvaluationError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selector:
-    """A compiled selector; `output_type`, `max_cost` (worst case, up to 2**64-1) and `reads` are known without a device.
-
-    `reads` is None where the whole device is needed.
-    """
+    """A compiled selector. `max_cost` is the worst case, up to 2**64-1; `reads` is None where it needs a whole device."""
 
     expression: str
     environment: EnvironmentName
@@ -209,14 +206,34 @@ def _changes_quantities(planned: Plan) -> bool:
 
 
 def _decided(result: Value) -> bool:
+    """The result as a bool; raises EvaluationError where it is an error or something else."""
     if result is True or result is False:
         return bool(result)
     if isinstance(result, EvaluationError):
         raise result
-    raise EvaluationError(
-        f"CEL result of type {type_name(result)} could not be converted to bool: "
-        f"unsupported native conversion from {type_name(result)} to 'bool'"
-    )
+    inner = result
+    while type(inner) is Optional:
+        inner = inner.value
+    if inner is True or inner is False:
+        return bool(inner)
+    raise EvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool: {_not_bool(inner)}")
+
+
+def _not_bool(value: Value) -> str:
+    name = type_name(value)
+    if value is MISSING:
+        return "optional.none() dereference"
+    if name == "string":
+        return "unsupported native conversion from string to 'bool'"
+    if name in ("int", "uint"):
+        return f"unsupported type conversion from '{name}' to bool"
+    if name == "type":
+        return "type conversion not supported for 'type'"
+    if name in ("double", "bytes"):
+        return f"type conversion error from {name.capitalize()} to 'bool'"
+    if name in ("list", "map"):
+        return f"type conversion error from {name} to 'bool'"
+    return f"type conversion error from '{name.rpartition('.')[2].replace('NamedFormat', 'Format')}' to 'bool'"
 
 
 def _column(device: PreparedDevice, column: Column) -> Hashable:

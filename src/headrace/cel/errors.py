@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 SNIPPET_CHARACTERS = 16_384
 ISSUES_SHOWN = 100
+WIDE_DOT, WIDE_CARET = "\uff0e", "\uff3e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,6 @@ def display(source: str, line: int, column: int, message: str) -> str:
     if not 1 <= line <= len(lines) or len(lines[line - 1].encode()) > SNIPPET_CHARACTERS:
         return text
     snippet = lines[line - 1].replace("\t", " ")
-    dots = "".join("．" if ord(character) > 127 else "." for character in snippet[: max(column, 0)])
-    wide = len(snippet) > column >= 0 and ord(snippet[column]) > 127
-    return f"{text}\n | {snippet}\n | {dots}{'＾' if wide else '^'}"
+    dots = "".join(WIDE_DOT if ord(character) > 127 else "." for character in snippet[: max(column, 0)])
+    caret = WIDE_CARET if len(snippet) > column >= 0 and ord(snippet[column]) > 127 else "^"
+    return f"{text}\n | {snippet}\n | {dots}{caret}"

@@ -30,7 +30,7 @@ from headrace.cel.ast import (
     Select,
     Struct,
 )
-from headrace.cel.call_estimates import CallCost, Operand, standard_call, library_call
+from headrace.cel.call_estimates import CallCost, Operand, library_call, standard_call
 from headrace.cel.checker import Checked
 from headrace.cel.environment import Environment
 from headrace.cel.types import Type, is_optional

@@ -5,7 +5,7 @@ gathered into paths. What cannot be planned is refused when the expression is co
 Source: cel-go's interpreter/planner.go and decorators.go with the options Kubernetes sets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -22,8 +22,10 @@ from headrace.cel.values import (
     TypeValue,
     Uint,
     Value,
+    go_name,
     is_list,
     map_key,
+    no_overload,
 )
 
 
@@ -32,6 +34,10 @@ class Step:
     """A planned node; `id` is the node's number."""
 
     id: int
+
+    def parts(self) -> "list[Step]":
+        """The steps below this one."""
+        return []
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +70,11 @@ class Attribute(Step):
     qualifiers: list[Qualifier] = field(default_factory=list)
     test_id: int | None = None
 
+    def parts(self) -> list[Step]:
+        inner = [each for each in (self.operand, self.condition) if each is not None]
+        keys = [each.step for each in self.qualifiers if each.step is not None]
+        return [*inner, *(self.branches or ()), *keys]
+
     def number(self) -> int:
         """The number under which the value is known: that of the last step into it."""
         if self.branches is not None:
@@ -86,12 +97,18 @@ class Logic(Step):
     stop: bool
     terms: list[Step]
 
+    def parts(self) -> list[Step]:
+        return self.terms
+
 
 @dataclass(slots=True, eq=False)
 class Equality(Step):
     one: Step
     other: Step
     negated: bool
+
+    def parts(self) -> list[Step]:
+        return [self.one, self.other]
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +117,9 @@ class Membership(Step):
 
     value: Step
     members: frozenset[object]
+
+    def parts(self) -> list[Step]:
+        return [self.value]
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +130,9 @@ class Fallback(Step):
     other: Step
     unwrap: bool
 
+    def parts(self) -> list[Step]:
+        return [self.optional, self.other]
+
 
 @dataclass(slots=True, eq=False)
 class Invocation(Step):
@@ -119,16 +142,25 @@ class Invocation(Step):
     bound: Bound
     strict: bool = True
 
+    def parts(self) -> list[Step]:
+        return self.arguments
+
 
 @dataclass(slots=True, eq=False)
 class MakeList(Step):
     elements: list[Step]
     optional: frozenset[int]
 
+    def parts(self) -> list[Step]:
+        return self.elements
+
 
 @dataclass(slots=True, eq=False)
 class MakeMap(Step):
     entries: list[tuple[Step, Step, bool]]
+
+    def parts(self) -> list[Step]:
+        return [each for key, value, _ in self.entries for each in (key, value)]
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +169,9 @@ class MakeObject(Step):
 
     name: str
     fields: list[Step]
+
+    def parts(self) -> list[Step]:
+        return self.fields
 
 
 @dataclass(slots=True, eq=False)
@@ -151,6 +186,9 @@ class Fold(Step):
     condition: Step
     step: Step
     result: Step
+
+    def parts(self) -> list[Step]:
+        return [self.range, self.initial, self.condition, self.step, self.result]
 
 
 @dataclass(slots=True, eq=False)
@@ -211,60 +249,28 @@ class _Planner:
             return Attribute(node.id, slot=self.variables[name])
         return Constant(node.id, TypeValue(self._checked.types[node.id].parameters[0].name))
 
-    def _as_attribute(self, step: Step) -> Attribute:
-        return step if isinstance(step, Attribute) else Attribute(step.id, operand=step)
-
     def _select(self, node: Select) -> Step:
-        attribute = self._as_attribute(self.plan(node.operand))
+        attribute = _as_attribute(self.plan(node.operand))
         attribute.qualify(Qualifier(node.id, node.name, test=node.test))
         if node.test:
             attribute.test_id = node.id
-        return attribute
-
-    def _index(self, node: Call, arguments: list[Step], optional: bool) -> Step:
-        attribute = self._as_attribute(arguments[0])
-        index = arguments[1]
-        if isinstance(index, Constant):
-            if type(index.value) not in (str, int, Uint, bool, float):
-                raise _failed(f"invalid qualifier type: {_shown(index.value)}")
-            attribute.qualify(Qualifier(node.id, index.value, optional=optional))
-        else:
-            attribute.qualify(Qualifier(node.id, step=index, optional=optional))
         return attribute
 
     def _call(self, node: Call) -> Step:
         arguments = [self.plan(each) for each in node.operands()]
         overloads = self._checked.overloads.get(node.id, ())
         overload = overloads[0] if len(overloads) == 1 else ""
-        match node.function:
-            case "_&&_":
-                return Logic(node.id, False, arguments)
-            case "_||_":
-                return Logic(node.id, True, arguments)
-            case "_==_":
-                return Equality(node.id, arguments[0], arguments[1], False)
-            case "_!=_":
-                return Equality(node.id, arguments[0], arguments[1], True)
-            case "_?_:_":
-                branches = self._branch(arguments[1]), self._branch(arguments[2])
-                return Attribute(node.id, condition=arguments[0], branches=branches)
-            case "_[_]":
-                return self._index(node, arguments, optional=False)
-            case "_?._" | "_[?_]":
-                return self._index(node, arguments, optional=True)
-            case "or" if overload in ("", "optional_or_optional"):
-                return Fallback(node.id, arguments[0], arguments[1], unwrap=False)
-            case "orValue" if overload in ("", "optional_orValue_value"):
-                return Fallback(node.id, arguments[0], arguments[1], unwrap=True)
+        special = _SPECIAL.get(node.function)
+        if special is not None:
+            return special(node.id, arguments)
+        if node.function in ("or", "orValue") and overload in ("", *_FALLBACKS):
+            return Fallback(node.id, arguments[0], arguments[1], unwrap=node.function == "orValue")
         function = self._environment.functions[node.function]
         if overload == "in_list" and isinstance(arguments[1], Constant):
             found = _membership(node.id, arguments[0], arguments[1].value)
             if found is not None:
                 return found
         return self._invocation(node, function, overload, arguments)
-
-    def _branch(self, step: Step) -> Attribute:
-        return replace(step, test_id=None) if isinstance(step, Attribute) else Attribute(step.id, operand=step)
 
     def _invocation(self, node: Call, function: Function, overload: str, arguments: list[Step]) -> Step:
         self.functions.add(function.name)
@@ -281,7 +287,7 @@ class _Planner:
                 problem = regexes.compiled(pattern.value)
                 if isinstance(problem, EvaluationError):
                     raise _failed(str(problem))
-                bound = Bound(bound.run, one_by_one=True)
+                bound = _on_text(bound)
         strict = function.name != "@not_strictly_false"
         return Invocation(node.id, function.name, overload, arguments, bound, strict)
 
@@ -322,12 +328,54 @@ class _Planner:
         return Fold(node.id, over, slot, slot2, accumulator, initial, condition, step, result)
 
 
+def _as_attribute(step: Step) -> Attribute:
+    return step if isinstance(step, Attribute) else Attribute(step.id, operand=step)
+
+
+def _index(number: int, arguments: list[Step], optional: bool) -> Step:
+    attribute = _as_attribute(arguments[0])
+    index = arguments[1]
+    if not isinstance(index, Constant):
+        attribute.qualify(Qualifier(number, step=index, optional=optional))
+        return attribute
+    if type(index.value) not in (str, int, Uint, bool, float):
+        raise _failed(f"invalid qualifier type: {go_name(index.value)}")
+    attribute.qualify(Qualifier(number, index.value, optional=optional))
+    return attribute
+
+
+def _conditional(number: int, arguments: list[Step]) -> Step:
+    return Attribute(number, condition=arguments[0], branches=(_branch(arguments[1]), _branch(arguments[2])))
+
+
+def _branch(step: Step) -> Attribute:
+    return replace(step, test_id=None) if isinstance(step, Attribute) else Attribute(step.id, operand=step)
+
+
+_FALLBACKS = ("optional_or_optional", "optional_orValue_value")
+_SPECIAL: dict[str, Callable[[int, list[Step]], Step]] = {
+    "_&&_": lambda number, terms: Logic(number, False, terms),
+    "_||_": lambda number, terms: Logic(number, True, terms),
+    "_==_": lambda number, arguments: Equality(number, arguments[0], arguments[1], False),
+    "_!=_": lambda number, arguments: Equality(number, arguments[0], arguments[1], True),
+    "_?_:_": _conditional,
+    "_[_]": lambda number, arguments: _index(number, arguments, optional=False),
+    "_?._": lambda number, arguments: _index(number, arguments, optional=True),
+    "_[?_]": lambda number, arguments: _index(number, arguments, optional=True),
+}
+
+
+def _on_text(bound: Bound) -> Bound:
+    """A function with its pattern compiled in: it takes strings, whatever overload was chosen."""
+
+    def run(*values: Value) -> Value:
+        return bound.run(*values) if type(values[0]) is str else no_overload()
+
+    return Bound(run, one_by_one=True)
+
+
 def _failed(message: str) -> CompileError:
     return CompileError(f"program instantiation failed: {message}")
-
-
-def _shown(value: Value) -> str:
-    return type(value).__name__
 
 
 def make_list(values: list[Value], optional: frozenset[int]) -> Value:

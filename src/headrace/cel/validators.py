@@ -1,4 +1,4 @@
-"""Checks of a well-typed expression that cel-go makes afterwards: literals that cannot be right, mixed lists, formats."""
+"""Checks of a well-typed expression that come afterwards: literals that cannot be right, mixed lists, formats."""
 
 from collections.abc import Iterator
 

@@ -70,11 +70,13 @@ NONE = Optional()
 class QuantityValue:
     """A quantity; `amount` changes its representation (never its number) when it is compared, as in Kubernetes.
 
-    A computed one is `derived`: the reference's `==` does not recognise it on its right side.
+    A computed one is `derived`: the reference's `==` does not recognise it on its right side. A `shared` one outlives
+    the evaluation and never changes.
     """
 
     amount: Amount
     derived: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,8 +152,8 @@ class DefaultMap(StringMap):
 
 
 EMPTY = StringMap()
-LISTS = frozenset({list, Accumulating, Concatenated})
-MAPS = frozenset({dict, StringMap, DefaultMap})
+LISTS: frozenset[type] = frozenset({list, Accumulating, Concatenated})
+MAPS: frozenset[type] = frozenset((dict, StringMap, DefaultMap))
 
 _TYPE_NAMES: dict[type, str] = {
     bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
@@ -164,6 +166,21 @@ _TYPE_NAMES: dict[type, str] = {
 
 def type_name(value: Value) -> str:
     return _TYPE_NAMES.get(type(value), "error")
+
+
+# Go's names for the values, which some of the reference's messages show.
+_GO_NAMES: dict[type, str] = {
+    bool: "types.Bool", int: "types.Int", Uint: "types.Uint", float: "types.Double", str: "types.String",
+    bytes: "types.Bytes", type(None): "types.Null", list: "*types.baseList", Accumulating: "*types.mutableList",
+    Concatenated: "*types.concatList", dict: "*types.baseMap", StringMap: "*types.baseMap", DefaultMap: "cel.mapper",
+    Duration: "types.Duration", Timestamp: "types.Timestamp", TypeValue: "*types.Type", Optional: "*types.Optional",
+    QuantityValue: "cel.Quantity", Semver: "cel.Semver", Address: "cel.IP", Network: "cel.CIDR", Url: "cel.URL",
+    Format: "cel.Format",
+}  # fmt: skip
+
+
+def go_name(value: Value) -> str:
+    return _GO_NAMES.get(type(value), "*types.Err")
 
 
 def is_error(value: Value) -> bool:
@@ -199,7 +216,7 @@ def map_key(value: Value) -> Any:
     if kind is bool or kind is float:
         return Key(kind.__name__, value)
     if kind is bytes or kind is Semver or kind is Format:
-        raise Fatal(f"internal error: runtime error: hash of unhashable type {type_name(value)}")
+        raise Fatal(f"internal error: runtime error: hash of unhashable type {go_name(value)}")
     if kind is Address:
         return Key("ip", value.packed)
     if kind is Network:
@@ -260,7 +277,7 @@ def contains_key(mapping: dict[Any, Value], key: Value) -> bool:
     return find(mapping, key) is not MISSING
 
 
-def compare(one: Value, other: Value) -> int | EvaluationError:
+def compare(one: Value, other: Value) -> Any:
     """-1, 0 or 1, or an error where there is no order between the two."""
     kind, other_kind = type(one), type(other)
     if kind is other_kind and kind in _ORDERED:
@@ -279,7 +296,7 @@ _NUMBERS = (int, float, Uint)
 _ORDERED = frozenset({bool, int, float, Uint, str, bytes, Duration, Timestamp})
 
 
-def _compare_numbers(one: Value, other: Value) -> int | EvaluationError:
+def _compare_numbers(one: Value, other: Value) -> Any:
     """Two numbers of different types; against a double both are rounded to doubles first, as in Go."""
     if type(one) is float:
         return _compare_double(one, other)
@@ -343,7 +360,7 @@ def _equal_special(one: Value, other: Value) -> bool | EvaluationError:
     if type(other) is not kind:
         return other if isinstance(other, EvaluationError) else no_overload()
     if kind is QuantityValue:
-        return no_overload() if other.derived else one.amount.compare(other.amount) == 0
+        return no_overload() if other.derived else bool(one.amount.compare(other.amount) == 0)
     if kind is Semver:
         return bool(one.order() == other.order())
     if kind is Address:

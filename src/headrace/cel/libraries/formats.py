@@ -1,4 +1,4 @@
-"""Kubernetes' named formats (`format.dns1123Label().validate(x)`): none for a valid string, else what is wrong with it."""
+"""Kubernetes' named formats (`format.uuid().validate(x)`): none for a valid string, else what is wrong with it."""
 
 import re
 from collections.abc import Callable
@@ -110,6 +110,10 @@ def _as_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
+def _is_uuid(text: str) -> bool:
+    return _full(f"(?i:{_UUID})", text)
+
+
 def _is_date(text: str) -> bool:
     if not _DATE.fullmatch(text) or text.startswith("0000"):
         return False
@@ -148,11 +152,7 @@ _FORMATS: dict[str, tuple[str, int, Callable[[str], list[str]]]] = {
     "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _as_prefix(_label_1035)),
     "labelValue": ("LabelValue", 40, _label_value),
     "uri": ("URI", 1103, _uri),
-    "uuid": (
-        "uuid",
-        _UUID_PATTERN_SIZE,
-        _when(lambda text: _full(f"(?i:{_UUID})", text), "does not match the UUID format"),
-    ),  # fmt: skip
+    "uuid": ("uuid", _UUID_PATTERN_SIZE, _when(_is_uuid, "does not match the UUID format")),
     "byte": ("byte", 84, _when(lambda text: _full(_BASE64, text), "invalid base64")),
     "date": ("date", _DATETIME_PATTERN_SIZE, _when(_is_date, "invalid date")),
     "datetime": ("datetime", _DATETIME_PATTERN_SIZE, _when(_is_datetime, "invalid datetime")),

@@ -143,9 +143,14 @@ def _string(value: Value) -> str:
 
 
 def _decimal(value: Value) -> str:
+    return str(_whole("d", value))
+
+
+def _whole(verb: str, value: Value) -> int:
+    """The number of an int or uint."""
     if type(value) is not int and type(value) is not Uint:
-        raise _wrong("d", value)
-    return str(value if type(value) is int else value.value)
+        raise _wrong(verb, value)
+    return int(value.value) if isinstance(value, Uint) else int(value)
 
 
 def _nested(value: Value) -> str:
@@ -224,15 +229,12 @@ def _floating(verb: str, precision: int, value: Value) -> str:
 def _based(verb: str, value: Value) -> str:
     if type(value) is bool and verb == "b":
         return "1" if value else "0"
-    if type(value) is not int and type(value) is not Uint:
-        raise _wrong(verb, value)
-    return format(value if type(value) is int else value.value, verb)
+    return format(_whole(verb, value), verb)
 
 
 def _hexadecimal(verb: str, value: Value) -> str:
     if type(value) is str or type(value) is bytes:
-        text = (value.encode() if type(value) is str else value).hex()
+        raw = value.encode() if isinstance(value, str) else bytes(value)
+        text = raw.hex()
         return text.upper() if verb == "X" else text
-    if type(value) is not int and type(value) is not Uint:
-        raise _wrong("x", value)
-    return format(value if type(value) is int else value.value, verb)
+    return format(_whole("x", value), verb)

@@ -1,4 +1,4 @@
-"""Functions on lists: Kubernetes' own (sum, min, max, isSorted, indexOf, includes) and cel-go's extension, version 3."""
+"""Functions on lists: Kubernetes' own (sum, min, max, isSorted, indexOf, includes) and cel-go's extension."""
 
 from collections.abc import Callable
 from functools import cmp_to_key

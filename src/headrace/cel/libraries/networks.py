@@ -48,7 +48,9 @@ def read_network(text: str) -> Value:
     words = "network address parse error during conversion from string: "
     address, slash, bits = text.rpartition("/")
     packed = read_packed(address)
-    if not slash or packed is None or not _BITS.fullmatch(bits) or int(bits) > len(packed) * 8:
+    if not slash:
+        return EvaluationError(f"{words}{words}netip.ParsePrefix({quoted(text)}): no '/'")
+    if packed is None or not _BITS.fullmatch(bits) or int(bits) > len(packed) * 8:
         return EvaluationError(f"{words}{words}netip.ParsePrefix({quoted(text)}): invalid prefix")
     if _is_mapped(packed):
         return EvaluationError(f"{words}IPv4-mapped IPv6 address {quoted(text)} is not allowed")

@@ -16,6 +16,7 @@ from headrace.cel.values import (
     Accumulating,
     Concatenated,
     Duration,
+    StringMap,
     Timestamp,
     Uint,
     Value,
@@ -29,8 +30,9 @@ from headrace.cel.values import (
 )
 
 
-def _missing(name: str) -> EvaluationError:
-    return EvaluationError(f"no such overload: {name}")
+def _missing(name: str, value: Value) -> EvaluationError:
+    """The operator is not for this value; a value with methods of its own says it more shortly."""
+    return no_overload() if type(value) in (str, Duration, Timestamp) else EvaluationError(f"no such overload: {name}")
 
 
 def integer(value: int) -> int | EvaluationError:
@@ -61,7 +63,7 @@ def add(one: Value, other: Value) -> Value:
         return _duration(one.nanoseconds + other.nanoseconds) if same else no_overload()
     if kind is Timestamp:
         return add_duration(one, other) if type(other) is Duration else no_overload()
-    return _missing("_+_")
+    return _missing("_+_", one)
 
 
 def _joined(one: list[Value], other: list[Value]) -> list[Value]:
@@ -88,7 +90,7 @@ def subtract(one: Value, other: Value) -> Value:
             minus = _duration(-other.nanoseconds)
             return add_duration(one, minus) if isinstance(minus, Duration) else minus
         return subtract_times(one, other) if same else no_overload()
-    return _missing("_-_")
+    return _missing("_-_", one)
 
 
 def multiply(one: Value, other: Value) -> Value:
@@ -99,7 +101,7 @@ def multiply(one: Value, other: Value) -> Value:
         return one * other if same else no_overload()
     if kind is Uint:
         return unsigned(one.value * other.value) if same else no_overload()
-    return _missing("_*_")
+    return _missing("_*_", one)
 
 
 def divide(one: Value, other: Value) -> Value:
@@ -107,7 +109,7 @@ def divide(one: Value, other: Value) -> Value:
     if kind is float:
         return _divide_doubles(one, other) if same else no_overload()
     if kind is not int and kind is not Uint:
-        return _missing("_/_")
+        return _missing("_/_", one)
     if not same:
         return no_overload()
     if kind is Uint:
@@ -129,7 +131,7 @@ def _divide_doubles(one: float, other: float) -> float:
 def modulo(one: Value, other: Value) -> Value:
     kind, same = type(one), type(one) is type(other)
     if kind is not int and kind is not Uint:
-        return _missing("_%_")
+        return _missing("_%_", one)
     if not same:
         return no_overload()
     if kind is Uint:
@@ -150,7 +152,7 @@ def negate(value: Value) -> Value:
         return -value
     if kind is Duration:
         return _duration(-value.nanoseconds)
-    return no_overload() if kind is bool else _missing("-_")
+    return no_overload() if kind is bool else _missing("-_", value)
 
 
 def invert(value: Value) -> Value:
@@ -163,7 +165,7 @@ _COMPARABLE = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration
 def _comparison(name: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], Value]:
     def operation(one: Value, other: Value) -> Value:
         if type(one) not in _COMPARABLE:
-            return _missing(name)
+            return _missing(name, one)
         found = compare(one, other)
         return found if isinstance(found, EvaluationError) else holds(found)
 
@@ -177,6 +179,8 @@ greater_equal = _comparison("_>=_", lambda order: order >= 0)
 
 
 def is_in(value: Value, aggregate: Value) -> Value:
+    if type(aggregate) is StringMap:
+        return type(value) is str and value in aggregate
     if is_list(aggregate):
         return in_list(value, aggregate)
     return contains_key(aggregate, value) if is_map(aggregate) else no_overload()
@@ -188,7 +192,7 @@ def not_strictly_false(value: Value) -> bool:
 
 def _size(value: Value) -> Value:
     if type(value) is not str and type(value) is not bytes and not is_list(value) and not is_map(value):
-        return _missing("size")
+        return _missing("size", value)
     return size(value)
 
 

@@ -28,10 +28,10 @@ def _is_zero(value: Value) -> bool:
     if value is None or kind in (bool, int, float, str, bytes) or is_list(value) or is_map(value):
         return not value
     if kind is Uint:
-        return value == Uint(0)
+        return not value.value
     if kind is Duration:
-        return value == Duration(0)
-    return kind is Timestamp and value.nanoseconds == _ZERO_YEAR
+        return not value.nanoseconds
+    return kind is Timestamp and bool(value.nanoseconds == _ZERO_YEAR)
 
 
 def _of_non_zero(value: Value) -> Optional:

@@ -1,4 +1,4 @@
-"""Kubernetes' quantity library. Its quirks are kept: comparing may change how a quantity is held, and so `isInteger`."""
+"""Kubernetes' quantity library, quirks kept: comparing may change how a quantity is held, and so `isInteger`."""
 
 from headrace.api.quantity import Amount, InvalidQuantity, parse_amount
 from headrace.cel.declarations import Function, function, method, overload
@@ -8,9 +8,10 @@ from headrace.cel.values import QuantityValue, Value
 EXPONENT_LIMIT = 1_000
 
 
-def read_quantity(text: str) -> Value:
+def read_quantity(text: str, shared: bool = False) -> Value:
+    """A quantity, or the error in Kubernetes' words."""
     try:
-        return QuantityValue(parse_amount(text, EXPONENT_LIMIT))
+        return QuantityValue(parse_amount(text, EXPONENT_LIMIT), shared=shared)
     except InvalidQuantity as error:
         return EvaluationError(str(error))
 
@@ -20,7 +21,7 @@ def _is_quantity(text: str) -> bool:
 
 
 def _compare(one: QuantityValue, other: QuantityValue) -> int:
-    if other.amount.decimal and not one.amount.decimal:
+    if other.amount.decimal and not one.amount.decimal and not one.shared:
         one.amount = Amount(one.amount.unscaled, one.amount.exponent, one.amount.format, decimal=True)
     return one.amount.compare(other.amount)
 

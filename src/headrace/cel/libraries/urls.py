@@ -1,4 +1,4 @@
-"""Kubernetes' URL library: absolute URLs as Go's net/url reads them (ParseRequestURI to refuse, Parse to take apart)."""
+"""Kubernetes' URL library: absolute URLs as Go's net/url reads them, fragment and all."""
 
 import re
 from dataclasses import dataclass

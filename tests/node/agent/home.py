@@ -69,7 +69,7 @@ def pod(name="p", *, node="node-a", containers=None, **spec):
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"nodeName": node, "containers": containers or [container()], **spec},
+        "spec": ({"nodeName": node} if node else {}) | {"containers": containers or [container()], **spec},
     }
 
 

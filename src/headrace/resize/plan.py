@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, read
+from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, read, written
 from headrace.api.kinds import POD
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import from_time, to_time
@@ -218,19 +218,35 @@ def _impossible(wish: Wish, ledger: Ledger, unenforced: Unenforced) -> Verdict |
 
 
 def _too_early(pod: Object, node: str) -> Verdict | None:
-    """A shrink releases what is held only if it is known what the container really has.
+    """A shrink releases what is held only if the node has told that it has all of that.
 
-    Until its first report an agent may start it with what was admitted before: it has not heard of the shrink yet.
+    Until then an agent may be about to start or to grow the container to what was admitted before: it has not heard of
+    the shrink yet, and what it told last is smaller than what will be so in a moment.
     """
     wanted, has = desired(pod), admitted(pod)
     for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         for container, amounts in wanted[field].items():
-            shrinks = any(amounts.get(name, 0) < amount for name, amount in has[field][container].items())
-            if shrinks and not (told.get(container) or {}).get("resources"):
-                message = f"container {container}: node {node} has not told yet what it has, so none of it is released"
-                return Verdict(DEFERRED, message)
+            resources = (told.get(container) or {}).get("resources") or {}
+            for name, amount in has[field][container].items():
+                if amounts.get(name, 0) < amount and not _is_told(resources, name, amount):
+                    message = (
+                        f"container {container}: node {node} has not told yet that it has {written(name, amount)} of "
+                        f"{name}, so none of it can be released"
+                    )
+                    return Verdict(DEFERRED, message)
     return None
+
+
+def _is_told(resources: Fields, name: str, amount: int) -> bool:
+    """Whether what the node read back is at least this much. No limit at all is more than any."""
+    bound = name.startswith(LIMITS)
+    told = read(resources.get("limits" if bound else "requests"))
+    resource = name.removeprefix(LIMITS)
+    if resource not in told:
+        return bound and bool(resources)
+    unit = PAGE_BYTES if resource == MEMORY else 1
+    return told[resource] // unit >= amount // unit
 
 
 def _admission(pod: Object) -> list[Action]:

@@ -1,0 +1,56 @@
+"""`python -m tests.simulation --seeds 100`: many histories; a failing one prints the command that replays it."""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+
+from tests.simulation.harness.laws import Violation
+from tests.simulation.harness.simulation import simulate
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many, from --first on")
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="replay just this one")
+    parser.add_argument("--trace", action="store_true", help="print all that happened")
+    arguments = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a history
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    seeds = (
+        [arguments.seed] if arguments.seed is not None else range(arguments.first, arguments.first + arguments.seeds)
+    )
+    failed, commits, faults, started = [], 0, 0, time.monotonic()
+    for seed in seeds:
+        try:
+            told = simulate(seed)
+        except Exception as error:
+            failed.append(seed)
+            _print(error)
+            print(f"seed {seed} failed; replay it with: make simulate SEED={seed}", flush=True)
+            continue
+        commits, faults = commits + told.commits, faults + told.faults
+        if arguments.trace:
+            print("\n".join(told.trace))
+    minutes = (time.monotonic() - started) / 60
+    print(
+        f"simulation: {len(seeds)} seeds, {commits} commits, {faults} faults beside those of each message, "
+        f"{len(failed)} failed{f' ({failed})' if failed else ''}, {minutes:.1f} minutes"
+    )
+    return 1 if failed else 0
+
+
+def _print(error: Exception) -> None:
+    """A violation tells enough by itself; anything else is a fault that needs its traceback."""
+    print("\n".join(getattr(error, "__notes__", ())))
+    if isinstance(error, Violation):
+        print(f"violation: {error}")
+    else:
+        traceback.print_exception(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The control plane of the simulation: the real controllers, put together as a server would."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from random import Random
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from headrace.api import kinds
+from headrace.devices.controller import Claims, PodClaims
+from headrace.resize.controller import ResourceManager
+from headrace.runtime.clock import LoopClock
+from headrace.runtime.manager import ControllerManager
+from headrace.runtime.metrics import ControllerMetrics
+from headrace.scheduling.controller import Scheduler
+from headrace.store.protocol import Store
+from headrace.workloads.events import EventTTL
+from headrace.workloads.garbage import GarbageCollector
+from headrace.workloads.namespaces import NamespaceDeletion
+from headrace.workloads.nodes import NodeLifecycle
+from headrace.workloads.pods import PodCollector
+
+COLLECTED = (kinds.NAMESPACE, kinds.NODE, kinds.POD, kinds.CONFIG_MAP, kinds.RESOURCE_CLAIM)
+CONTENT = (
+    kinds.POD,
+    kinds.CONFIG_MAP,
+    kinds.SECRET,
+    kinds.RESOURCE_CLAIM,
+    kinds.RESOURCE_CLAIM_TEMPLATE,
+    kinds.EVENT,
+)
+
+
+async def _yield_now() -> None:
+    await asyncio.sleep(0)
+
+
+def control_plane(store: Store, wall: Callable[[], float], random: Random) -> ControllerManager:
+    clock = LoopClock(wall)
+    manager = ControllerManager(
+        store,
+        clock=clock,
+        random=random.random,
+        metrics=ControllerMetrics(CollectorRegistry()),
+        log=structlog.get_logger(),
+    )
+    informers = manager.informers
+    manager.add(ResourceManager(informers))
+    manager.add(
+        Scheduler(
+            informers,
+            new_id=lambda: str(uuid.UUID(int=random.getrandbits(128))),
+            yield_now=_yield_now,
+        ),
+        workers=1,
+    )
+    manager.add(PodClaims(informers))
+    manager.add(Claims(informers, store))
+    manager.add(GarbageCollector(informers, store, COLLECTED))
+    manager.add(NamespaceDeletion(informers, store, CONTENT, (kinds.POD, kinds.CONFIG_MAP)))
+    manager.add(NodeLifecycle(informers, clock))
+    manager.add(PodCollector(informers, store, clock), workers=1)
+    manager.add(EventTTL(informers, store), workers=1)
+    return manager

@@ -1,0 +1,154 @@
+"""What must hold after every step. A step is a commit of the store, or a change of what runs on a node."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.api.objects import Object
+from headrace.ledger.books import Books
+from headrace.store.rows import Key, Write
+from tests.simulation.harness.containers import Container, Machine
+from tests.simulation.harness.model import (
+    RESOURCES,
+    DepartedModel,
+    NodeModel,
+    PodModel,
+    Two,
+    node_model,
+    pod_model,
+)
+
+
+class Violation(AssertionError):
+    """A law does not hold. The message names the law and the state that breaks it."""
+
+
+@dataclass(slots=True)
+class Laws:
+    """Witness of all commits. `machines` by node are the truth that no report can hide.
+
+    What is found in the middle of somebody's write is kept and raised by `check`, so that no caller can swallow it.
+    """
+
+    machines: Mapping[str, Machine]
+    pods: dict[tuple[str, str], PodModel] = field(default_factory=dict)
+    nodes: dict[str, NodeModel] = field(default_factory=dict)
+    departed: list[DepartedModel] = field(default_factory=list)
+    revision: int = 0
+    commits: int = 0
+    violations: list[Violation] = field(default_factory=list)
+
+    def check(self) -> None:
+        if self.violations:
+            raise self.violations[0]
+
+    def broken(self, message: str) -> None:
+        self.violations.append(Violation(message))
+
+    # After each commit
+
+    def committed(self, write: Write, revision: int, before: Object | None) -> None:
+        self.commits += 1
+        if revision <= self.revision:
+            self.broken(f"revisions only grow: {revision} after {self.revision} ({write.key})")
+        self.revision = revision
+        if write.key.resource == "pods":
+            self._pod_committed(write, revision)
+        elif write.key.resource == "nodes":
+            self._node_committed(write)
+        self.truth()
+
+    def _pod_committed(self, write: Write, revision: int) -> None:
+        key = (write.key.namespace, write.key.name)
+        before = self.pods.pop(key, None)
+        if write.body is None:
+            if before is not None and before.is_charged and before.node in self.nodes:
+                self._deleted(write, DepartedModel(revision, before))
+            return
+        after = self.pods[key] = pod_model(write.object)
+        if after.is_charged:
+            self._no_admission_overcommits(key, before, after)
+
+    def _no_admission_overcommits(self, key: tuple[str, str], before: PodModel | None, after: PodModel) -> None:
+        """Law 1: only a fact may make available negative."""
+        if after.node not in self.nodes:
+            return
+        same = before is not None and before.node == after.node and before.is_charged
+        had = before.held() if before is not None and same else (0, 0)
+        wish = after.wish(before if same else None)
+        others = self.held_on(after.node, without=after.uid)
+        for number, resource in enumerate(RESOURCES):
+            left = self.nodes[after.node].allocatable[number] - others[number] - wish[number]
+            if wish[number] > had[number] and left < 0:
+                self.broken(
+                    f"law 1: admitting {wish[number]} {resource} for {'/'.join(key)} (it held {had[number]}) leaves "
+                    f"{left} available on {after.node}: others hold {others[number]}"
+                )
+
+    def _deleted(self, write: Write, departed: DepartedModel) -> None:
+        if not write.confirmed:
+            self.departed.append(departed)
+            return
+        for container in self.machines[departed.pod.node].running():
+            if container.spec.pod_uid == departed.pod.uid:
+                self.broken(f"release only after it ended: {write.key} is gone, and {container.spec.id} still runs")
+
+    def _node_committed(self, write: Write) -> None:
+        if write.body is None:
+            self.nodes.pop(write.key.name, None)
+            self.departed = [each for each in self.departed if each.pod.node != write.key.name]
+            return
+        node = self.nodes[write.key.name] = node_model(write.object)
+        self.departed = [
+            each for each in self.departed if each.pod.node != write.key.name or each.revision > node.confirmed
+        ]
+
+    def held_on(self, node: str, without: str = "") -> Two:
+        models = [pod for pod in self.pods.values() if pod.is_charged and pod.node == node and pod.uid != without]
+        models += [each.pod for each in self.departed if each.pod.node == node]
+        held = [pod.held() for pod in models]
+        return sum(cpu for cpu, _ in held), sum(memory for _, memory in held)
+
+    # After each change of what runs
+
+    def truth(self) -> None:
+        """Nothing that headrace started runs with more than the books hold for it."""
+        for node, machine in self.machines.items():
+            if node not in self.nodes:
+                continue
+            for container in machine.running():
+                self._is_covered(node, container)
+
+    def _is_covered(self, node: str, container: Container) -> None:
+        uid, name = container.spec.pod_uid, container.spec.container
+        charged = [pod for pod in self.pods.values() if pod.uid == uid and pod.is_charged and pod.node == node]
+        charged += [each.pod for each in self.departed if each.pod.uid == uid]
+        if not charged:
+            self.broken(f"{container.spec.id} of {container.spec.pod} runs on {node}, and nobody is charged for it")
+            return
+        model = charged[0].containers.get(name)
+        if model is None or not charged[0].managed or container.drifted:
+            return
+        held = (max(model.admitted[0], model.actual[0]), max(model.admitted[1], model.actual[1]))
+        real = (container.limits.cpu_milli, container.limits.memory_bytes)
+        for number, resource in enumerate(RESOURCES):
+            amount = real[number]
+            if model.limits[number] is not None and (amount is None or amount > held[number]):
+                self.broken(
+                    f"nothing runs beyond what is held: {container.spec.pod} {name} is limited to {amount} "
+                    f"{resource} on {node}, and the books hold {held[number]}"
+                )
+
+    # Now and then
+
+    def books_are_the_fold(self, books: Books, folded: Books) -> None:
+        """Law 3."""
+        for difference in books.difference(folded):
+            self.broken(f"law 3: the books are not the fold of the objects: {difference}")
+
+    def nothing_acknowledged_is_lost(self, stored: Mapping[Key, int], last: Mapping[Key, Object]) -> None:
+        """Law 4: what was committed before the server was killed, and nothing else, is there after it."""
+        expected = {key: int(obj["metadata"]["resourceVersion"]) for key, obj in last.items()}
+        if dict(stored) != expected:
+            different = {key: (stored.get(key), expected.get(key)) for key in stored.keys() | expected.keys()}
+            lost = {key: pair for key, pair in different.items() if pair[0] != pair[1]}
+            self.broken(f"law 4: after a kill these differ (stored, acknowledged): {lost}")

@@ -1,0 +1,160 @@
+"""What people do to it: they create, resize, delete, label, taint, and own things, at random and all at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from headrace.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD
+from headrace.api.objects import Object, name_of, uid_of, version_of
+from headrace.store.protocol import Deletion, Propagation, Store, StoreError
+
+NAMESPACES = ("default", "team")
+PODS = 14
+PROPAGATIONS: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
+USER_TAINT = {"key": "maintenance", "value": "soon", "effect": "PreferNoSchedule"}
+
+
+class Users:
+    """One after the other they act on the store. `tainted`: nodes whose taint was acknowledged; it must stay."""
+
+    def __init__(self, store: Store, random: Random, nodes: tuple[str, ...], note: Callable[[str], None]) -> None:
+        self.tainted: set[str] = set()
+        self._store, self._random, self._nodes, self._note = store, random, nodes, note
+        self._number = 0
+
+    async def run(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while loop.time() < end:
+            await asyncio.sleep(self._random.expovariate(0.6))
+            action = self._chosen()
+            try:
+                await action()
+            except StoreError as error:
+                self._note(f"users: {action.__name__}: {type(error).__name__} {error}")
+
+    def _chosen(self) -> Callable[[], Awaitable[None]]:
+        actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (30, self.create_pod),
+            (40, self.resize),
+            (14, self.delete_pod),
+            (6, self.label),
+            (2, self.taint),
+            (4, self.create_owned),
+            (4, self.delete_owner),
+            (2, self.create_namespace),
+            (1, self.delete_namespace),
+        ]
+        weights = [weight for weight, _ in actions]
+        return self._random.choices([action for _, action in actions], weights)[0]
+
+    def _resources(self) -> Object:
+        cpu = self._random.choice((100, 250, 500, 1000, 1500, 3000, 9000))
+        memory = self._random.choice((32, 64, 256, 512, 1024, 3072))
+        requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+        return {"requests": requests, "limits": dict(requests)}
+
+    def _name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}-{self._number}"
+
+    async def _pods(self) -> list[Object]:
+        return (await self._store.list(POD)).items
+
+    async def create_pod(self) -> None:
+        namespace = self._random.choice(NAMESPACES)
+        if len(await self._pods()) >= PODS:
+            return
+        name = self._name("pod")
+        containers = [
+            {
+                "name": f"c{number}",
+                "image": "app",
+                "command": ["serve"],
+                "resources": {
+                    each: {**amounts, "cpu": min(amounts["cpu"], "1500m", key=len)}
+                    for each, amounts in self._resources().items()
+                },
+            }
+            for number in range(self._random.choice((1, 1, 1, 2)))
+        ]
+        spec: Object = {
+            "containers": containers,
+            "restartPolicy": self._random.choice(("Always", "Always", "OnFailure", "Never")),
+            "terminationGracePeriodSeconds": self._random.choice((0, 1, 5, 30)),
+        }
+        if self._random.random() < 0.15:
+            spec["nodeName"] = self._random.choice(self._nodes)
+        labels = {"headrace.dev/managed": "true"} if self._random.random() < 0.7 else {}
+        await self._store.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)
+        self._note(f"users: created Pod {namespace}/{name}")
+
+    async def resize(self) -> None:
+        pods = [pod for pod in await self._pods() if (pod.get("spec") or {}).get("nodeName")]
+        if not pods:
+            return
+        pod = self._random.choice(pods)
+        container = self._random.choice(pod["spec"]["containers"])
+        wanted = self._resources()
+        fields = {"spec": {"containers": [{"name": container["name"], "resources": wanted}]}}
+        await self._store.patch(
+            POD, name_of(pod), pod["metadata"]["namespace"], fields=fields, subresource="resize", strategic=True
+        )
+        self._note(f"users: resize {name_of(pod)} {container['name']} to {wanted['limits']}")
+
+    async def delete_pod(self) -> None:
+        pods = await self._pods()
+        if not pods:
+            return
+        pod = self._random.choice(pods)
+        grace = self._random.choice((None, None, None, 1, 0))
+        await self._store.delete(POD, name_of(pod), pod["metadata"]["namespace"], Deletion(grace_seconds=grace))
+        self._note(f"users: delete {name_of(pod)} grace {grace}")
+
+    async def label(self) -> None:
+        pods = await self._pods()
+        if not pods:
+            return
+        pod = self._random.choice(pods)
+        labels = {"metadata": {"labels": {"color": self._random.choice(("red", "blue"))}}}
+        await self._store.patch(POD, name_of(pod), pod["metadata"]["namespace"], fields=labels)
+
+    async def taint(self) -> None:
+        """Taints are one list for all who write them: nobody may lose another's."""
+        name = self._random.choice(self._nodes)
+        node = await self._store.get(NODE, name)
+        taints = list((node.get("spec") or {}).get("taints") or ())
+        if any(each["key"] == USER_TAINT["key"] for each in taints):
+            return
+        fields = {"spec": {"taints": [*taints, USER_TAINT]}}
+        await self._store.patch(NODE, name, fields=fields, version=version_of(node))
+        self.tainted.add(name)
+        self._note(f"users: tainted {name}")
+
+    async def create_owned(self) -> None:
+        owner = await self._store.create(CONFIG_MAP, {"metadata": {"name": self._name("owner")}}, "default")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": name_of(owner), "uid": uid_of(owner)}
+        for _ in range(self._random.choice((1, 2))):
+            references = [{**reference, "blockOwnerDeletion": self._random.random() < 0.5}]
+            meta = {"name": self._name("owned"), "ownerReferences": references}
+            await self._store.create(CONFIG_MAP, {"metadata": meta}, "default")
+
+    async def delete_owner(self) -> None:
+        maps = (await self._store.list(CONFIG_MAP, "default")).items
+        owners = [each for each in maps if name_of(each).startswith("owner")]
+        if not owners:
+            return
+        owner, propagation = self._random.choice(owners), self._random.choice(PROPAGATIONS)
+        await self._store.delete(CONFIG_MAP, name_of(owner), "default", Deletion(propagation=propagation))
+        self._note(f"users: delete {name_of(owner)} {propagation}")
+
+    async def create_namespace(self) -> None:
+        name = self._name("space")
+        await self._store.create(NAMESPACE, {"metadata": {"name": name}})
+        await self._store.create(CONFIG_MAP, {"metadata": {"name": "content"}}, name)
+
+    async def delete_namespace(self) -> None:
+        names = [name_of(each) for each in (await self._store.list(NAMESPACE)).items]
+        spaces = [name for name in names if name.startswith("space")]
+        if spaces:
+            await self._store.delete(NAMESPACE, self._random.choice(spaces))

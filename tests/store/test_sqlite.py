@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from headrace.store.faults import Corrupt
-from headrace.store.protocol import Conflict, Gone, TooBusy, Unavailable
+from headrace.store.protocol import Conflict, Gone, StoreError, TooBusy, Unavailable
 from headrace.store.rows import Key
 from headrace.store.schema import STEPS, Unreadable
 from headrace.store.sqlite import open_rows
@@ -200,6 +200,46 @@ async def test_a_reader_never_sees_what_is_not_acknowledged_yet_in_the_wrong_ord
 
     await asyncio.gather(*(writer(f"object-{number}") for number in range(8)))
     await rows.close()
+
+
+async def test_watches_begun_at_any_moment_of_a_busy_time_miss_nothing(tmp_path):
+    """Some of what each sees comes from the file, the rest from memory: no gap, nothing twice."""
+    rows = await open_rows(tmp_path / "rows.db")
+    seen = []
+
+    async def watcher(since):
+        found = []
+        async for each in rows.watch("configmaps", since=since):
+            if isinstance(each, int):
+                continue
+            found.append(each.revision)
+            if each.key.name == "end":
+                break
+        seen.append((since, found))
+
+    async def writer(name, watchers):
+        revision = 0
+        for turn in range(120):
+            revision = await rows.commit(put(name, revision))
+            if turn % 20 == 0:
+                since = max(1, revision - 37 * turn % revision)
+                watchers.create_task(watcher(since))
+
+    async with asyncio.TaskGroup() as watchers:
+        async with asyncio.TaskGroup() as writers:
+            for number in range(8):
+                writers.create_task(writer(f"object-{number}", watchers))
+        last = await rows.commit(put("end"))
+    assert len(seen) == 48
+    for since, found in seen:
+        assert found == list(range(since + 1, last + 1))
+    await rows.close()
+
+
+async def test_an_sqlite_that_can_lose_commits_is_refused(monkeypatch):
+    monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.51.2")
+    with pytest.raises(StoreError, match=r"SQLite 3\.51\.2 can lose committed data: headrace needs 3\.51\.3"):
+        await open_rows(":memory:", inline=True)
 
 
 async def test_a_dry_write_is_refused_like_a_real_one_and_writes_nothing():

@@ -85,6 +85,8 @@ class Books:
 
     def nodes(self) -> Mapping[str, Ledger]:
         """Of the nodes that are registered."""
+        if len(self._ledgers) == len(self._nodes):  # no other node is charged
+            return dict(self._ledgers)
         return {name: self._ledgers[name] for name in self._nodes}
 
     def pools(self) -> Mapping[PoolKey, Pool]:

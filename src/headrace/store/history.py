@@ -59,6 +59,8 @@ class History:
 
         Returns how far history is compacted then.
         """
+        if not writes:
+            return self._compacted
         floor = min(self.floor(), self._compacted + max(LEAST_BATCH, writes * PER_WRITE))
         if floor <= self._compacted:
             return self._compacted

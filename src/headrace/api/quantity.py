@@ -78,6 +78,14 @@ class Amount:
         fits = all(-INT64_MAX - 1 <= value <= INT64_MAX for value in (*scaled, total))
         return Amount(total, low, form, self.decimal or other.decimal or not fits)
 
+    def subtract(self, other: "Amount") -> "Amount":
+        """The difference. As in Kubernetes the smallest int64 is its own negative as long as both are int64."""
+        total = self.add(other.negated())
+        if other.unscaled == -INT64_MAX - 1 and not self.decimal and not other.decimal:
+            wrapped = self.add(other)
+            return total if wrapped.decimal else wrapped
+        return total
+
     def negated(self) -> "Amount":
         return Amount(-self.unscaled, self.exponent, self.format, self.decimal)
 

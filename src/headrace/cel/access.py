@@ -2,7 +2,7 @@
 
 from headrace.cel.errors import EvaluationError
 from headrace.cel.libraries.conversions import to_string
-from headrace.cel.values import INT_MAX, MISSING, Uint, Value, find, is_list, is_map, type_name
+from headrace.cel.values import INT_MAX, MISSING, Uint, Value, find, go_name, is_list, is_map, type_name
 
 KEY_TYPES = frozenset({str, int, Uint, bool, float})
 
@@ -42,7 +42,7 @@ def list_index(key: Value) -> int | EvaluationError:
 
 def as_key(value: Value) -> EvaluationError | None:
     """Whether a computed value may be a key or index at all."""
-    return None if type(value) in KEY_TYPES else EvaluationError(f"invalid qualifier type: {type_name(value)}")
+    return None if type(value) in KEY_TYPES else EvaluationError(f"invalid qualifier type: {go_name(value)}")
 
 
 def shown(key: Value) -> str:

@@ -159,7 +159,7 @@ def _unreadable(error: EvaluationError) -> EvaluationError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selector:
-    """A compiled selector. `max_cost` is the worst case, up to 2**64-1; `reads` is None where it needs a whole device."""
+    """A compiled selector. `max_cost` is the worst case, up to 2**64-1; `reads` is None where it needs all of it."""
 
     expression: str
     environment: EnvironmentName

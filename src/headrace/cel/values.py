@@ -336,7 +336,7 @@ def _equal(one: Value, other: Value) -> bool | EvaluationError:
             return bool(one == other)
         if type(other) not in _NUMBERS:
             return False
-        return _compare_numbers(one, other) == 0
+        return bool(_compare_numbers(one, other) == 0)
     if kind in LISTS:
         return is_list(other) and _equal_lists(one, other)
     if kind in MAPS:

@@ -31,7 +31,7 @@ def _sum(zero: Value) -> Callable[[list[Value]], Value]:
         for element in elements:
             found = operators.add(found, element)
             if isinstance(found, EvaluationError):
-                return no_overload()
+                return found
         return found
 
     return total

@@ -1,60 +1,52 @@
 """Kubernetes' ip and cidr libraries (Go's net/netip): no zones, no leading zeros, no IPv4 inside IPv6."""
 
-import ipaddress
 import re
 
 from headrace.cel.declarations import Function, function, method, overload
 from headrace.cel.errors import EvaluationError
+from headrace.cel.libraries.addresses import InvalidAddress, address_text, is_mapped, read_packed
 from headrace.cel.libraries.formatting import quoted
 from headrace.cel.values import Address, Network, Value, no_overload
 
-_BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
-_MAPPED = bytes(10) + b"\xff\xff"
-
-
-def address_text(packed: bytes) -> str:
-    return str(ipaddress.ip_address(packed))
-
-
-def read_packed(text: str) -> bytes | None:
-    """The bytes of an address, an IPv4 address inside IPv6 included; None for another text."""
-    if "%" in text or "/" in text or not text.isascii():
-        return None
-    try:
-        return ipaddress.ip_address(text).packed
-    except ValueError:
-        return None
-
-
-def _is_mapped(packed: bytes) -> bool:
-    return len(packed) == 16 and packed[:12] == _MAPPED
+_BITS = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def read_address(text: str) -> Value:
-    packed = read_packed(text.split("%")[0] if text.count("%") == 1 and ":" in text else text)
-    if packed is None:
-        return EvaluationError(
-            f"IP Address {quoted(text)} parse error during conversion from string: "
-            f"ParseAddr({quoted(text)}): unable to parse IP"
-        )
-    if "%" in text:
+    try:
+        packed, zone = read_packed(text)
+    except InvalidAddress as error:
+        return EvaluationError(f"IP Address {quoted(text)} parse error during conversion from string: {error}")
+    if zone:
         return EvaluationError(f"IP address {quoted(text)} with zone value is not allowed")
-    if _is_mapped(packed):
+    if is_mapped(packed):
         return EvaluationError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
     return Address(packed)
 
 
 def read_network(text: str) -> Value:
     words = "network address parse error during conversion from string: "
-    address, slash, bits = text.rpartition("/")
-    packed = read_packed(address)
-    if not slash:
-        return EvaluationError(f"{words}{words}netip.ParsePrefix({quoted(text)}): no '/'")
-    if packed is None or not _BITS.fullmatch(bits) or int(bits) > len(packed) * 8:
-        return EvaluationError(f"{words}{words}netip.ParsePrefix({quoted(text)}): invalid prefix")
-    if _is_mapped(packed):
+    network = _prefix_of(text)
+    if isinstance(network, str):
+        return EvaluationError(f"{words}{words}netip.ParsePrefix({quoted(text)}): {network}")
+    if is_mapped(network.packed):
         return EvaluationError(f"{words}IPv4-mapped IPv6 address {quoted(text)} is not allowed")
-    return Network(packed, int(bits))
+    return network
+
+
+def _prefix_of(text: str) -> Network | str:
+    """The network, or what is wrong with the text."""
+    address, slash, bits = text.rpartition("/")
+    if not slash:
+        return "no '/'"
+    try:
+        packed, zone = read_packed(address)
+    except InvalidAddress as error:
+        return str(error)
+    if zone:
+        return "IPv6 zones cannot be present in a prefix"
+    if not _BITS.fullmatch(bits) or (len(bits) > 1 and bits[0] not in "123456789"):
+        return f"bad bits after slash: {quoted(bits)}"
+    return Network(packed, int(bits)) if int(bits) <= len(packed) * 8 else "prefix length out of range"
 
 
 def network_text(network: Network) -> str:

@@ -43,6 +43,10 @@ def _add(one: QuantityValue, amount: Amount) -> QuantityValue:
     return QuantityValue(one.amount.add(amount), derived=True)
 
 
+def _subtract(one: QuantityValue, amount: Amount) -> QuantityValue:
+    return QuantityValue(one.amount.subtract(amount), derived=True)
+
+
 FUNCTIONS: tuple[Function, ...] = (
     function("quantity", overload("string_to_quantity", "string -> quantity", read_quantity)),
     function("isQuantity", overload("is_quantity_string", "string -> bool", _is_quantity)),
@@ -72,7 +76,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function(
         "sub",
-        method("quantity_sub", "quantity, quantity -> quantity", lambda one, other: _add(one, other.amount.negated())),
-        method("quantity_sub_int", "quantity, int -> quantity", lambda one, number: _add(one, _whole(-number))),
+        method("quantity_sub", "quantity, quantity -> quantity", lambda one, other: _subtract(one, other.amount)),
+        method("quantity_sub_int", "quantity, int -> quantity", lambda one, number: _subtract(one, _whole(number))),
     ),
 )

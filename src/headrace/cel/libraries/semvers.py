@@ -4,6 +4,7 @@ import re
 
 from headrace.cel.declarations import Function, function, method, overload
 from headrace.cel.errors import EvaluationError
+from headrace.cel.libraries.formatting import quoted
 from headrace.cel.values import UINT_MAX, Semver, Value
 
 _WORD = re.compile(r"[0-9A-Za-z-]+")
@@ -36,15 +37,15 @@ def read_semver(text: str) -> Semver | EvaluationError:
         if not word:
             return EvaluationError("Build meta data is empty")
         if not _WORD.fullmatch(word):
-            return EvaluationError(f'Invalid character(s) found in build meta data "{word}"')
+            return EvaluationError(f"Invalid character(s) found in build meta data {quoted(word)}")
     return Semver((core[0], core[1], core[2]), tuple(pre), build)
 
 
 def _number(name: str, digits: str) -> int | EvaluationError:
     if not _NUMBER.fullmatch(digits):
-        return EvaluationError(f'Invalid character(s) found in {name} number "{digits}"')
+        return EvaluationError(f"Invalid character(s) found in {name} number {quoted(digits)}")
     if len(digits) > 1 and digits[0] == "0":
-        return EvaluationError(f'{name.capitalize()} number must not contain leading zeroes "{digits}"')
+        return EvaluationError(f"{name.capitalize()} number must not contain leading zeroes {quoted(digits)}")
     return _uint64(digits)
 
 
@@ -61,11 +62,11 @@ def _pre_release(word: str) -> tuple[int, int | str] | EvaluationError:
         return EvaluationError("Prerelease is empty")
     if _NUMBER.fullmatch(word):
         if len(word) > 1 and word[0] == "0":
-            return EvaluationError(f'Numeric PreRelease version must not contain leading zeroes "{word}"')
+            return EvaluationError(f"Numeric PreRelease version must not contain leading zeroes {quoted(word)}")
         number = _uint64(word)
         return number if isinstance(number, EvaluationError) else (0, number)
     if not _WORD.fullmatch(word):
-        return EvaluationError(f'Invalid character(s) found in prerelease "{word}"')
+        return EvaluationError(f"Invalid character(s) found in prerelease {quoted(word)}")
     return (1, word)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from headrace.cel.declarations import Function, function, method, overload
 from headrace.cel.errors import EvaluationError
+from headrace.cel.libraries.addresses import InvalidAddress, read_packed
 from headrace.cel.libraries.formatting import quoted
-from headrace.cel.libraries.networks import read_packed
 from headrace.cel.values import Url, Value
 
 _ALWAYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
@@ -77,9 +77,12 @@ def _host(scheme: str, text: str) -> str:
             raise _InvalidUrl("missing ']' in host")
         _check_port(text[closing + 1 :])
         name = _unescape(text[1:closing], "host").decode(errors="replace")
-        packed = read_packed(name.split("%")[0])
-        if packed is None or len(packed) == 4:
-            raise _InvalidUrl("invalid host")
+        try:
+            packed, _ = read_packed(name)
+        except InvalidAddress as error:
+            raise _InvalidUrl(f"invalid host: {error}") from None
+        if len(packed) == 4:
+            raise _InvalidUrl("invalid IP-literal")
         return f"[{name}]{text[closing + 1 :]}"
     colon = text.find(":")
     if colon >= 0:

@@ -288,9 +288,9 @@ class PodWorker:
 
     async def _report(self, seen: Seen) -> None:
         """One write, of what is not told yet."""
-        actual, resizing = await self._converge(seen)
-        if seen.gone:
+        if seen.gone:  # nobody is left to tell, and nothing is known any more of what its containers were admitted
             return
+        actual, resizing = await self._converge(seen)
         now = self._means.clock.wall()
         fields = change(seen.pod, wanted(seen, actual, resizing, self._means.address, now), now)
         if fields is None:

@@ -4,7 +4,7 @@ One stream for a node; a newer one ends the older. What a reader has not taken, 
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 
 import grpc
 from structlog.typing import FilteringBoundLogger
@@ -148,7 +148,7 @@ class AgentStreams:
         for connection in tuple(self._connections.values()):
             self.disconnect(connection)
 
-    async def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
         request = wire.LogsRequest(
             pod_uid=pod_uid,
             container=container,

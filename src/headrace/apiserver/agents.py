@@ -6,7 +6,7 @@ Mutual TLS with our authority: a caller is its client certificate, checked again
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -136,7 +136,7 @@ class Agents:
         self._server: Any = None
         self._following: asyncio.Task[None] | None = None
 
-    def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
         return self.streams.logs(node, pod_uid, container, options)
 
     async def start(self, pki: Pki, host: str = "127.0.0.1", port: int = 7444) -> int:

@@ -1,4 +1,4 @@
-"""`headrace explain pod NAME`: where it is or why nowhere, what each container wants, may have and has, and its devices."""
+"""`headrace explain`: where a Pod is or why nowhere, what each container wants, may have and has, and its devices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

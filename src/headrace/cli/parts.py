@@ -1,0 +1,135 @@
+"""`server`, `agent` and `driver`: the parts of `headrace up`, each as a process of its own."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from headrace.cli.places import CONVENTIONAL_PORT, data_directory
+from headrace.cli.running import this_node, until_stopped, while_running
+
+AGENTS_PORT = 7444
+LEVEL = click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+
+
+@click.command()
+@click.option("--data-dir", help="Where state is kept.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
+@click.option("--agents-port", default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
+@click.option("--controllers/--no-controllers", default=True, show_default=True)
+@LEVEL
+def server(data_dir: str | None, host: str, port: int, agents_port: int, controllers: bool, log_level: str) -> None:
+    """Run the API server and the controllers alone; agents join with a token."""
+    from headrace.serve.home import Home, HomeSettings
+    from headrace.serve.logging import log_to
+    from headrace.serve.up import run_home
+
+    settings = HomeSettings(data_directory(data_dir), host, port, agents_port, controllers)
+
+    def ready(running: Home) -> None:
+        click.echo(f"headrace serves {running.running.url}, agents on port {running.agents_port}")
+        click.echo(f"kubeconfig: {running.running.kubeconfig}")
+
+    until_stopped(lambda stop: run_home(settings, log_to(level=log_level), stop, ready))
+
+
+@click.command()
+@click.option("--server", "url", required=True, help="URL of the API: https://HOST:7443")
+@click.option("--agents-server", help="HOST:PORT of the agents' streams; default: the API's host and port 7444.")
+@click.option("--join", "token", envvar="HEADRACE_JOIN_TOKEN", default="", help="Join token, needed the first time.")
+@click.option("--node-name", help="Default: the host name.")
+@click.option("--data-dir", help="Where the agent keeps its state.")
+@click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
+@click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
+@click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
+@LEVEL
+def agent(
+    url: str,
+    agents_server: str | None,
+    token: str,
+    node_name: str | None,
+    data_dir: str | None,
+    system_reserved: str,
+    cpus: int | None,
+    memory: str | None,
+    log_level: str,
+) -> None:
+    """Run a node agent: it joins a server, registers this machine and runs the Pods bound to it."""
+    from headrace.serve.logging import log_to
+    from headrace.serve.machine import AgentSettings, run_agent
+
+    name = this_node(node_name)
+    settings = AgentSettings(
+        data_dir=_agent_directory(data_dir),
+        node=name,
+        url=url.rstrip("/"),
+        agents=agents_server or _agents_of(url),
+        token=token,
+        reserved=reserved_amounts(system_reserved),
+        cpus=cpus,
+        memory_bytes=None if memory is None else _bytes(memory),
+    )
+
+    async def work(stop: asyncio.Event) -> None:
+        log = log_to(level=log_level)
+        await while_running(run_agent(settings, log, lambda: click.echo(f"node {name} is ready")), stop)
+
+    until_stopped(work)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--server", "url", required=True, help="URL of the API: https://HOST:7443")
+@click.option("--node-name", help="Default: the host name.")
+@click.option("--data-dir", help="The data directory of the agent beside which it runs.")
+@LEVEL
+def driver(name: str, url: str, node_name: str | None, data_dir: str | None, log_level: str) -> None:
+    """Run a device driver that ships with headrace (gpu.example.com: simulated GPUs) beside an agent."""
+    from headrace.serve.logging import log_to
+    from headrace.serve.machine import run_driver
+
+    directory, node = _agent_directory(data_dir), this_node(node_name)
+
+    async def work(stop: asyncio.Event) -> None:
+        log = log_to(level=log_level)
+        told = run_driver(name, node, directory, url.rstrip("/"), log, lambda: click.echo(f"driver {name} is ready"))
+        await while_running(told, stop)
+
+    until_stopped(work)
+
+
+def _agent_directory(given: str | None) -> Path:
+    return Path(given).absolute() if given else data_directory() / "agent"
+
+
+def _agents_of(url: str) -> str:
+    return f"{url.removeprefix('https://').rstrip('/').rpartition(':')[0]}:{AGENTS_PORT}"
+
+
+def _bytes(text: str) -> int:
+    from headrace.api.quantity import InvalidQuantity, parse
+
+    try:
+        return parse(text).value()
+    except InvalidQuantity as wrong:
+        raise click.UsageError(f"--memory {text}: {wrong}") from None
+
+
+def reserved_amounts(text: str) -> dict[str, str]:
+    """`cpu=100m,memory=256Mi` as a mapping. Raises UsageError naming what is wrong."""
+    from headrace.api.quantity import InvalidQuantity, parse
+
+    found: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        name, _, amount = part.partition("=")
+        if name not in ("cpu", "memory"):
+            raise click.UsageError(f"--system-reserved {part}: must be cpu=AMOUNT or memory=AMOUNT")
+        try:
+            parse(amount)
+        except InvalidQuantity as wrong:
+            raise click.UsageError(f"--system-reserved {part}: {wrong}") from None
+        found[name] = amount
+    return found

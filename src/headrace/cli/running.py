@@ -1,0 +1,67 @@
+"""How a long-running command starts, says that it is ready, and stops on SIGTERM or Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+
+import click
+
+
+def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Runs `work` on uvloop; a signal sets its event, a second one ends it hard. What fails is told in one line."""
+    import uvloop
+
+    from headrace.serve.failures import FAILURES
+
+    async def whole() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+
+        def asked() -> None:
+            if stop.is_set():
+                task.cancel()
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked)
+        await work(stop)
+
+    try:
+        uvloop.run(whole())
+    except asyncio.CancelledError:
+        raise click.ClickException("stopped before everything had ended") from None
+    except BaseExceptionGroup as failed:
+        first = _first(failed)
+        if not isinstance(first, FAILURES):
+            raise
+        raise click.ClickException(str(first) or type(first).__name__) from None
+    except FAILURES as failed:
+        raise click.ClickException(str(failed) or type(failed).__name__) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def while_running(work: Awaitable[None], stop: asyncio.Event) -> None:
+    """Until the work ends (for good or bad) or a stop is asked for, which cancels it."""
+    running, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+    finally:
+        for each in (running, stopping):
+            each.cancel()
+        await asyncio.gather(running, stopping, return_exceptions=True)
+
+
+def this_node(given: str | None) -> str:
+    """What is given, or this machine's host name as Kubernetes would write it."""
+    return given or os.environ.get("HEADRACE_NODE_NAME") or socket.gethostname().lower().rstrip(".")

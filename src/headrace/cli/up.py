@@ -1,0 +1,197 @@
+"""`up`, `down` and `status`: all of headrace on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headrace.cli.parts import AGENTS_PORT, LEVEL
+from headrace.cli.places import CONVENTIONAL_PORT, data_directory
+from headrace.cli.running import this_node, until_stopped
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 40.0
+LOOK_SECONDS = 0.05
+SIMULATED = ("gpu.example.com",)
+
+
+@click.command()
+@click.option("--data-dir", help="Where state is kept.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
+@click.option("--agents-port", default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
+@click.option("--node-name", help="Default: the host name.")
+@click.option("--agent/--no-agent", "with_agent", default=True, show_default=True, help="Run Pods on this machine.")
+@click.option("--simulated-devices", is_flag=True, help="Also run the driver gpu.example.com: two GPUs to try with.")
+@click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
+@click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
+@click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
+@click.option("--detach", is_flag=True, help="Return when it is ready; `headrace down` ends it.")
+@LEVEL
+def up(
+    data_dir: str | None,
+    host: str,
+    port: int,
+    agents_port: int,
+    node_name: str | None,
+    with_agent: bool,
+    simulated_devices: bool,
+    system_reserved: str,
+    cpus: int | None,
+    memory: str | None,
+    detach: bool,
+    log_level: str,
+) -> None:
+    """Run everything on this machine: API server, controllers, node agent."""
+    directory = data_directory(data_dir)
+    if detach:
+        _detached(directory)
+        return
+    from headrace.serve.home import Home, HomeSettings
+    from headrace.serve.logging import log_to
+    from headrace.serve.up import UpSettings, run_up
+
+    handed_on = {"--system-reserved": system_reserved, "--cpus": cpus, "--memory": memory, "--log-level": log_level}
+    settings = UpSettings(
+        HomeSettings(directory, host, port, agents_port),
+        node=this_node(node_name),
+        agent=tuple(str(part) for name, value in handed_on.items() if value is not None for part in (name, value)),
+        drivers=SIMULATED if simulated_devices else (),
+        with_agent=with_agent,
+    )
+
+    def ready(home: Home) -> None:
+        click.echo(f"headrace serves {home.running.url}")
+        click.echo(f"kubeconfig: {home.running.kubeconfig}")
+        click.echo(f"try: kubectl --kubeconfig {home.running.kubeconfig} get nodes")
+
+    until_stopped(lambda stop: run_up(settings, log_to(level=log_level), stop, ready))
+
+
+def _detached(directory: Path) -> None:
+    """Start the same command in a session of its own and wait until it has said that it serves."""
+    from headrace.serve.announcement import announced
+
+    if (running := announced(directory)) is not None:
+        raise click.ClickException(f"headrace runs already in {directory} (pid {running.pid}): `headrace down` ends it")
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = directory / "headrace.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headrace.cli", *(each for each in sys.argv[1:] if each != "--detach")],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + READY_SECONDS
+    while (running := announced(directory)) is None or running.pid != process.pid:
+        if process.poll() is not None:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise click.ClickException(f"it did not start: {last[0] if last else f'exit code {process.returncode}'}")
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"not ready after {READY_SECONDS:.0f} s; see {log}")
+        time.sleep(LOOK_SECONDS)
+    click.echo(f"headrace serves {running.url} (pid {running.pid}, log {log})")
+    click.echo(f"kubeconfig: {running.kubeconfig}")
+
+
+@click.command()
+@click.option("--data-dir", help="Where `headrace up` keeps its state.")
+@click.option("--keep-containers", is_flag=True, help="Let containers run on; the next `up` finds them again.")
+@click.option("--grace-period", default=10.0, show_default=True, help="Seconds that containers get to end.")
+def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> None:
+    """Stop what `up` started here. Objects stay: the next `up` goes on with them."""
+    import asyncio
+
+    from headrace.serve.announcement import announced
+    from headrace.serve.machine import end_containers
+
+    directory = data_directory(data_dir)
+    running = announced(directory)
+    if running is not None:
+        os.kill(running.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while announced(directory) is not None or _is_alive(running.pid):
+            if time.monotonic() > deadline:
+                raise click.ClickException(f"pid {running.pid} did not end in {STOP_SECONDS:.0f} s")
+            time.sleep(LOOK_SECONDS)
+    agent = directory / "agent"
+    ended = 0
+    if not keep_containers and (agent / "keeper").exists():
+        ended = asyncio.run(end_containers(agent, grace_period))
+    if running is None and not ended:
+        click.echo(f"headrace does not run in {directory}")
+        return
+    click.echo(f"headrace is down; {f'{ended} containers ended' if not keep_containers else 'containers run on'}")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@click.command()
+@click.option("--data-dir", help="Where `headrace up` keeps its state.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
+def status(data_dir: str | None, output: str) -> None:
+    """Show whether headrace runs here, what it serves and which nodes it has. Exit code 1 when it does not run."""
+    from headrace.cli.connection import run
+    from headrace.serve.announcement import announced
+
+    directory = data_directory(data_dir)
+    running = announced(directory)
+    if running is None:
+        if output != "table":
+            click.echo(json.dumps({"running": False, "dataDir": str(directory)}))
+            sys.exit(1)
+        raise click.ClickException(f"headrace does not run in {directory}; `headrace up` starts it")
+    found: dict[str, Any] = {
+        "running": True,
+        "dataDir": str(directory),
+        "pid": running.pid,
+        "url": running.url,
+        "agentsPort": running.agents_port,
+        "kubeconfig": str(running.kubeconfig),
+    }
+    run(_nodes(str(running.kubeconfig), found))
+    if output == "json":
+        click.echo(json.dumps(found, indent=2))
+    elif output == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(found, sort_keys=False), nl=False)
+    else:
+        click.echo(f"headrace serves {running.url} (pid {running.pid})")
+        click.echo(f"kubeconfig: {running.kubeconfig}")
+        for name, ready in found["nodes"].items():
+            click.echo(f"node {name}: {ready}")
+
+
+async def _nodes(kubeconfig: str, found: dict[str, Any]) -> None:
+    from headrace.api.kinds import NODE
+    from headrace.cli.connection import Target, connected
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(Target(kubeconfig, None, None)) as (client, _):
+        nodes = (await KubernetesStore(client).list(NODE)).items
+    found["nodes"] = {
+        node["metadata"]["name"]: next(
+            (
+                "Ready" if each["status"] == "True" else f"not ready: {each.get('message') or each.get('reason')}"
+                for each in (node.get("status") or {}).get("conditions") or ()
+                if each["type"] == "Ready"
+            ),
+            "not ready: it has not reported yet",
+        )
+        for node in nodes
+    }

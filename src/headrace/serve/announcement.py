@@ -1,0 +1,49 @@
+"""Who serves a data directory: a small file beside the data, for `headrace status`, `down` and `up --detach`."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE = "up.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What a running server says of itself."""
+
+    pid: int
+    url: str
+    agents_port: int
+    kubeconfig: Path
+
+
+@contextlib.contextmanager
+def announcing(data_dir: Path, told: Announced) -> Iterator[None]:
+    """The file is there while the body runs; whole, or not at all."""
+    path = data_dir / STATE
+    state = {
+        "pid": told.pid,
+        "url": told.url,
+        "agentsPort": told.agents_port,
+        "kubeconfig": str(told.kubeconfig),
+    }
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(state))
+    draft.rename(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def announced(data_dir: Path) -> Announced | None:
+    """The server that runs on this directory, if one does: a file that a dead process left behind says nothing."""
+    try:
+        state = json.loads((data_dir / STATE).read_text())
+        os.kill(state["pid"], 0)
+    except (OSError, ValueError, KeyError):
+        return None
+    return Announced(state["pid"], state["url"], state["agentsPort"], Path(state["kubeconfig"]))

@@ -1,0 +1,48 @@
+"""Which controllers run on the embedded home. Each is one line here and a folder of its own elsewhere."""
+
+import asyncio
+import random
+import uuid
+
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+
+from headrace.api.kinds import EVENT
+from headrace.devices.controller import Claims, PodClaims
+from headrace.objects.local import LocalStore
+from headrace.resize.controller import ResourceManager
+from headrace.runtime.clock import Clock
+from headrace.runtime.manager import ControllerManager
+from headrace.runtime.metrics import ControllerMetrics
+from headrace.scheduling.controller import Scheduler
+from headrace.workloads.events import EventTTL
+from headrace.workloads.garbage import GarbageCollector
+from headrace.workloads.namespaces import NamespaceDeletion
+from headrace.workloads.nodes import NodeLifecycle
+from headrace.workloads.pods import PodCollector
+
+
+async def _yield() -> None:
+    await asyncio.sleep(0)
+
+
+def embedded_controllers(
+    store: LocalStore, clock: Clock, log: FilteringBoundLogger, registry: CollectorRegistry
+) -> ControllerManager:
+    """All of them on one store. The scheduler has one worker: placements are decided one after another."""
+    manager = ControllerManager(
+        store, clock=clock, random=random.random, metrics=ControllerMetrics(registry), log=log, ordered=True
+    )
+    informers = manager.informers
+    kinds = tuple(served.kind for served in store.registry.all() if not served.custom)
+    manager.add(Scheduler(informers, new_id=lambda: str(uuid.uuid4()), yield_now=_yield), workers=1)
+    manager.add(PodClaims(informers))
+    manager.add(Claims(informers, store))
+    manager.add(ResourceManager(informers))
+    manager.add(NodeLifecycle(informers, clock))
+    owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
+    manager.add(GarbageCollector(informers, store, owned))
+    manager.add(NamespaceDeletion(informers, store, kinds, owned))
+    manager.add(PodCollector(informers, store, clock))
+    manager.add(EventTTL(informers, store))
+    return manager

@@ -1,0 +1,92 @@
+"""The embedded home as one process: the SQLite file, the API server, the agents' streams and the controllers."""
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from headrace.apiserver.agents import Agents
+from headrace.apiserver.server import Running, serve
+from headrace.objects.home import Caller
+from headrace.objects.local import LocalStore
+from headrace.runtime.clock import LoopClock
+from headrace.runtime.manager import ControllerManager
+from headrace.serve.controllers import embedded_controllers
+from headrace.serve.shipped import install
+from headrace.store.sqlite import open_rows
+
+FILE = "headrace.db"
+
+
+@dataclass(frozen=True, slots=True)
+class HomeSettings:
+    """`port` and `agents_port` 0 take free ones. `controllers` off leaves an API server alone."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 7443
+    agents_port: int = 7444
+    controllers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What runs: `failed` is set, with the reason in `why`, when nothing can be acknowledged any more."""
+
+    running: Running
+    agents_port: int
+    failed: asyncio.Event
+    why: list[str] = field(default_factory=list)
+
+
+@contextlib.asynccontextmanager
+async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterator[Home]:
+    """Runs while the body runs. Raises Unavailable, Unreadable, Corrupt about the file, OSError about a port."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    failed, why = asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+
+    def fatal(line: str) -> None:
+        why.append(line)
+        log.critical(line)
+        loop.call_soon_threadsafe(failed.set)
+
+    rows = await open_rows(settings.data_dir / FILE, on_fatal=fatal)
+    try:
+        store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
+        agents = Agents(store, log=log)
+        async with serve(
+            store, data_dir=settings.data_dir, host=settings.host, port=settings.port, nodes=agents
+        ) as running:
+            await install(store)
+            agents_port = await agents.start(running.pki, settings.host, settings.agents_port)
+            log.info("serving", url=running.url, agents_port=agents_port, durability="synchronous=FULL")
+            try:
+                async with _controlling(settings, store, running, log):
+                    yield Home(running, agents_port, failed, why)
+            finally:
+                await agents.stop()
+    finally:
+        await rows.close()
+
+
+@contextlib.asynccontextmanager
+async def _controlling(
+    settings: HomeSettings, store: LocalStore, running: Running, log: FilteringBoundLogger
+) -> AsyncIterator[ControllerManager | None]:
+    if not settings.controllers:
+        yield None
+        return
+    manager = embedded_controllers(store, LoopClock(time.time), log, running.observations.registry)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(manager.run(), name="controllers")
+        await manager.wait_until_synced()
+        try:
+            yield manager
+        finally:
+            manager.stop()

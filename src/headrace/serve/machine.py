@@ -1,0 +1,133 @@
+"""The parts that run on each machine: the node agent with its runtime and sampler, and device drivers."""
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from headrace.client.http import Client
+from headrace.devices.driver.plugin import Plugin
+from headrace.devices.driver.simulated import NAME, SimulatedGpus
+from headrace.metrics.memory import MemoryMetrics
+from headrace.node import connected
+from headrace.node.agent import Settings
+from headrace.node.certificate import Credentials
+from headrace.node.connected import Server, ensure_joined
+from headrace.node.joining import cluster
+from headrace.node.machine import Machine, this_machine
+from headrace.node.runtimes.process import ProcessRuntime
+from headrace.node.sampler import Sampler
+from headrace.runtime.clock import LoopClock
+from headrace.store.kubernetes import KubernetesStore
+
+DRIVERS = (NAME,)
+KILL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`url` of the API, `agents` is HOST:PORT of the streams.
+
+    `cpus` and `memory_bytes`: how much of the machine headrace may hand out; None is all of it.
+    """
+
+    data_dir: Path
+    node: str
+    url: str
+    agents: str
+    token: str = ""
+    reserved: Mapping[str, str] | None = None
+    cpus: int | None = None
+    memory_bytes: int | None = None
+
+    @property
+    def server(self) -> Server:
+        return Server(self.url, self.agents)
+
+    @property
+    def credentials(self) -> Credentials:
+        return Credentials(self.data_dir / "pki")
+
+
+def share_of(machine: Machine, cpus: int | None, memory_bytes: int | None) -> Machine:
+    """The machine as headrace may use it. Raises ValueError when more is asked than it has."""
+    if cpus is not None and not 1 <= cpus <= machine.cpus:
+        raise ValueError(f"--cpus {cpus}: this machine has {machine.cpus}")
+    if memory_bytes is not None and not 0 < memory_bytes <= machine.memory_bytes:
+        raise ValueError(f"--memory {memory_bytes} bytes: this machine has {machine.memory_bytes}")
+    return dataclasses.replace(machine, cpus=cpus or machine.cpus, memory_bytes=memory_bytes or machine.memory_bytes)
+
+
+async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
+    """Until cancelled; containers run on. Raises JoinFailed, Unreachable, KeeperFailed, ValueError."""
+    machine = share_of(this_machine(), settings.cpus, settings.memory_bytes)
+    await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
+    runtime = await ProcessRuntime.open(settings.data_dir)
+    sampler = Sampler(MemoryMetrics(), time.time)
+    agent = Settings(settings.node, settings.data_dir)
+    if settings.reserved is not None:
+        agent = dataclasses.replace(agent, reserved=settings.reserved)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(sampler.follow(runtime), name="sampler follows")
+            tasks.create_task(sampler.run(), name="sampler")
+            await connected.run(
+                agent,
+                machine,
+                runtime,
+                settings.server,
+                settings.credentials,
+                clock=LoopClock(time.time),
+                log=log,
+                ready=ready,
+            )
+    finally:
+        await runtime.close()
+
+
+async def run_driver(
+    name: str, node: str, data_dir: Path, url: str, log: FilteringBoundLogger, ready: Callable[[], None]
+) -> None:
+    """A driver beside the agent of `data_dir`, with that agent's certificate, until cancelled. Raises ValueError."""
+    if name not in DRIVERS:
+        raise ValueError(f"driver {name!r}: headrace ships {', '.join(DRIVERS)}")
+    async with Client(cluster(url, Credentials(data_dir / "pki")), user_agent=f"headrace-driver-{name}") as client:
+        store = KubernetesStore(client, field_manager=name)
+        driver = SimulatedGpus(node, data_dir / "cdi")
+        await Plugin(driver, node, store, data_dir, clock=LoopClock(time.time), log=log).run(ready)
+
+
+async def end_containers(data_dir: Path, grace_seconds: float) -> int:
+    """Ask every container of this data directory to end, kill what stays, end the keeper. How many there were."""
+    runtime = await ProcessRuntime.open(data_dir)
+    running = {each.id for each in await runtime.list() if each.state == "running"}
+    for each in running:
+        await runtime.signal(each, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(grace_seconds):
+            await _all_ended(runtime, set(running))
+    for state in await runtime.list():
+        if state.state == "running":
+            await runtime.kill(state.id)
+    async with asyncio.timeout(KILL_SECONDS):
+        await _all_ended(runtime, set(running))
+    await runtime.stop_keeper()
+    return len(running)
+
+
+async def _all_ended(runtime: ProcessRuntime, left: set[str]) -> None:
+    """Follow the runtime's changes until none of these runs."""
+    left &= {each.id for each in await runtime.list() if each.state == "running"}
+    if not left:
+        return
+    async for changed in runtime.changes():
+        if changed in left and all(each.id != changed or each.state == "exited" for each in await runtime.list()):
+            left.discard(changed)
+        if not left:
+            return

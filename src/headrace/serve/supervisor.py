@@ -1,0 +1,49 @@
+"""Child processes that are started again when they end, with growing pauses, and ended together at the stop."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from structlog.typing import FilteringBoundLogger
+
+FIRST_SECONDS, LONGEST_SECONDS, STEADY_SECONDS = 0.2, 10.0, 30.0
+STOP_SECONDS = 10.0
+
+
+async def supervise(
+    name: str, arguments: Sequence[str], environment: Mapping[str, str], log: FilteringBoundLogger
+) -> None:
+    """`headrace ARGUMENTS`, again and again until cancelled; then it is asked to end, and killed if it does not."""
+    delay = FIRST_SECONDS
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "headrace.cli", *arguments),
+            env={**os.environ, **environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            # A Ctrl-C on the terminal is for the parent alone, which ends its children in order.
+            start_new_session=True,
+        )
+        try:
+            code = await child.wait()
+        except asyncio.CancelledError:
+            await _end(child)
+            raise
+        delay = FIRST_SECONDS if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_SECONDS)
+        log.warning("part ended, starting it again", part=name, code=code, again_seconds=delay)
+        await asyncio.sleep(delay)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await child.wait()
+    except TimeoutError:
+        child.kill()
+        await child.wait()

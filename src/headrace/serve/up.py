@@ -1,0 +1,100 @@
+"""`headrace up`: the embedded home in this process, an agent (and simulated drivers) as children of it."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from headrace.apiserver.tokens import create_join_token
+from headrace.client.http import Client
+from headrace.client.kubeconfig import load
+from headrace.node.certificate import Credentials
+from headrace.serve.announcement import Announced, announcing
+from headrace.serve.home import Home, HomeSettings, home
+from headrace.serve.supervisor import supervise
+from headrace.store.kubernetes import KubernetesStore
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    """`agent` are options handed on to `headrace agent`; `drivers` are started beside it."""
+
+    home: HomeSettings
+    node: str
+    agent: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    with_agent: bool = True
+
+    @property
+    def agent_dir(self) -> Path:
+        return self.home.data_dir / "agent"
+
+
+async def run_home(
+    settings: HomeSettings, log: FilteringBoundLogger, stop: asyncio.Event, ready: Callable[[Home], None]
+) -> None:
+    """Until `stop`. Raises RuntimeError when the store can acknowledge nothing any more."""
+    async with home(settings, log) as running:
+        with announcing(settings.data_dir, _told(running)):
+            ready(running)
+            await _until(stop, running)
+
+
+async def run_up(
+    settings: UpSettings, log: FilteringBoundLogger, stop: asyncio.Event, ready: Callable[[Home], None]
+) -> None:
+    """Until `stop`; the children end first, so that they can still say goodbye."""
+    async with home(settings.home, log) as running:
+        with announcing(settings.home.data_dir, _told(running)):
+            parts = [asyncio.create_task(each, name="part") for each in (await _parts(settings, running, log))]
+            try:
+                ready(running)
+                await _until(stop, running)
+            finally:
+                for part in parts:
+                    part.cancel()
+                await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def _until(stop: asyncio.Event, running: Home) -> None:
+    waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(running.failed.wait())}
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    if running.failed.is_set():
+        raise RuntimeError(running.why[0])
+
+
+async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger):  # type: ignore[no-untyped-def]
+    if not settings.with_agent:
+        return []
+    server = running.running.url
+    agents = f"{server.removeprefix('https://').rpartition(':')[0]}:{running.agents_port}"
+    environment = {}
+    if not Credentials(settings.agent_dir / "pki").exist():
+        environment["HEADRACE_JOIN_TOKEN"] = await join_token(running.running.kubeconfig, settings.node)
+    shared = ("--node-name", settings.node, "--data-dir", str(settings.agent_dir), "--server", server)
+    agent = ("agent", *shared, "--agents-server", agents, *settings.agent)
+    return [
+        supervise("agent", agent, environment, log),
+        *(supervise(name, ("driver", name, *shared), {}, log) for name in settings.drivers),
+    ]
+
+
+async def join_token(kubeconfig: Path, node: str, ttl_seconds: float = 15 * 60) -> str:
+    """A join token for one node, made through the API of the server that the kubeconfig names. Raises StoreError."""
+    import hashlib
+    import ssl
+
+    cluster = load(kubeconfig)
+    authority = hashlib.sha256(ssl.PEM_cert_to_DER_cert(cluster.ca_pem.strip())).hexdigest()
+    async with Client(cluster) as client:
+        return await create_join_token(KubernetesStore(client), node, authority, time.time(), ttl_seconds)
+
+
+def _told(home: Home) -> Announced:
+    return Announced(os.getpid(), home.running.url, home.agents_port, home.running.kubeconfig)

@@ -1,8 +1,26 @@
 """Namespaces, Nodes, ConfigMaps, Secrets and the other kinds of v1, but for Pods."""
 
-from headrace.api.objects import Object
+import base64
+from typing import Any
+
+from headrace.api.objects import Fields, Object
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation import names
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.pods import validate_effect
+from headrace.objects.validation.quantities import validate_amount
+
+SECRET_BYTES = 1024 * 1024
+OPAQUE = "Opaque"
+
+# What a Secret of each type must have; of basic-auth, one of the two.
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_FROZEN = "field is immutable when `immutable` is set"
 
 
 class NamespaceStrategy(Strategy):
@@ -13,7 +31,8 @@ class NamespaceStrategy(Strategy):
         return names.dns_label(name)
 
     def default(self, obj: Object) -> None:
-        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+        if obj["metadata"].get("name"):
+            obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
 
     def prepare_create(self, obj: Object) -> None:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
@@ -25,20 +44,229 @@ class NamespaceStrategy(Strategy):
         keep(obj.setdefault("spec", {}), old.get("spec", {}), "finalizers")
 
     def prepare_subresource(self, subresource: str, obj: Object, old: Object) -> None:
-        if subresource == "finalize":
-            keep(obj, old, "status")
-        else:
-            keep(obj, old, "spec")
+        keep(obj, old, "status" if subresource == "finalize" else "spec")
 
     def mark_ending(self, obj: Object, now: str) -> bool:
         if "deletionTimestamp" not in obj["metadata"]:
             obj["metadata"]["deletionTimestamp"] = now
             obj.setdefault("status", {})["phase"] = "Terminating"
             return True
-        return bool(obj.get("spec", {}).get("finalizers"))
+        return self.waits_to_go(obj)
 
     def waits_to_go(self, obj: Object) -> bool:
         return bool(obj.get("spec", {}).get("finalizers"))
 
     def selectable_fields(self) -> tuple[str, ...]:
         return ("status.phase",)
+
+
+class NodeStrategy(Strategy):
+    has_status = True
+
+    def prepare_create(self, obj: Object) -> None:
+        """A kubelet creates its Node with the status it has found."""
+        _default_allocatable(obj)
+
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        """The status and, as kubelets need it, labels and annotations."""
+        keep(obj, old, "spec")
+        _default_allocatable(obj)
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        seen: set[tuple[str, str]] = set()
+        for at, taint in enumerate((obj.get("spec") or {}).get("taints") or ()):
+            path, key, effect = f"metadata.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
+            for message in names.qualified_name_errors(key):
+                errors.invalid(f"{path}.key", key, message)
+            wrong = names.label_value_errors(taint.get("value", ""))
+            if wrong:
+                errors.invalid(f"{path}.value", taint["value"], ";".join(wrong))
+            validate_effect(effect, f"{path}.effect", errors)
+            if (key, effect) in seen:
+                errors.duplicate(path, taint, "taints must be unique by key and effect pair")
+            seen.add((key, effect))
+        self.validate_status(obj, obj, errors)
+
+    def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        status = obj.get("status") or {}
+        for part in ("capacity", "allocatable"):
+            for name, text in (status.get(part) or {}).items():
+                validate_amount(name, text, f"status.{part}[{name}]", errors)
+        addresses = status.get("addresses") or []
+        for at, address in enumerate(addresses):
+            if address in addresses[:at]:
+                errors.duplicate(f"status.addresses[{at}]", address)
+
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        was, now = ((each.get("spec") or {}).get("providerID", "") for each in (old, obj))
+        if was and now != was:
+            errors.invalid(
+                "spec.providerID",
+                None,
+                "field cannot be modified once set" if now else "field cannot be cleared once set",
+            )
+
+    def selectable_fields(self) -> tuple[str, ...]:
+        return ("spec.unschedulable",)
+
+
+def _default_allocatable(node: Object) -> None:
+    status = node.get("status") or {}
+    if status.get("capacity") and "allocatable" not in status:
+        status["allocatable"] = dict(status["capacity"])
+
+
+class ConfigMapStrategy(Strategy):
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        size = 0
+        for part in ("data", "binaryData"):
+            for key, value in (obj.get(part) or {}).items():
+                size += len(value.encode()) if part == "data" else _decoded_size(value)
+                for message in names.config_map_key(key):
+                    errors.invalid(f"{part}[{key}]", key, message)
+        for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
+            errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        if size > SECRET_BYTES:
+            errors.too_long("", SECRET_BYTES)
+
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        _frozen(obj, old, ("data", "binaryData"), errors)
+
+
+class SecretStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        obj["type"] = obj.get("type") or OPAQUE
+        plain = obj.pop("stringData", None)
+        if plain:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        data = obj.get("data") or {}
+        for key in data:
+            for message in names.config_map_key(key):
+                errors.invalid(f"data[{key}]", key, message)
+        if sum(map(_decoded_size, data.values())) > SECRET_BYTES:
+            errors.too_long("data", SECRET_BYTES)
+        for key in _SECRET_KEYS.get(obj["type"], ()):
+            if key not in data:
+                errors.required(f"data[{key}]")
+        if obj["type"] == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+            errors.required("data[username]")
+            errors.required("data[password]")
+        account = "kubernetes.io/service-account.name"
+        annotated = (obj["metadata"].get("annotations") or {}).get(account)
+        if obj["type"] == "kubernetes.io/service-account-token" and not annotated:
+            errors.required(f"metadata.annotations[{account}]")
+
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        if obj["type"] != old.get("type"):
+            errors.invalid("type", obj["type"], names.FIELD_IMMUTABLE)
+        _frozen(obj, old, ("data",), errors)
+
+    def selectable_fields(self) -> tuple[str, ...]:
+        return ("type",)
+
+
+def _decoded_size(text: str) -> int:
+    return len(text) // 4 * 3 - text[-2:].count("=")
+
+
+def _frozen(obj: Fields, old: Fields, parts: tuple[str, ...], errors: FieldErrors) -> None:
+    if not old.get("immutable"):
+        return
+    if not obj.get("immutable"):
+        errors.forbidden("immutable", _FROZEN)
+    for part in parts:
+        if obj.get(part) != old.get(part):
+            errors.forbidden(part, _FROZEN)
+
+
+class ServiceStrategy(Strategy):
+    """Stored only: no addresses are given out."""
+
+    has_status = True
+
+    def name_errors(self, name: str) -> list[str]:
+        return names.dns_label(name)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+        spec["type"] = spec.get("type") or "ClusterIP"
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+        if spec["type"] in ("NodePort", "LoadBalancer"):
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for port in spec.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+            port["targetPort"] = port.get("targetPort") or port.get("port", 0)
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        spec = obj["spec"]
+        kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+        if spec["type"] not in kinds:
+            errors.not_supported("spec.type", spec["type"], kinds)
+        ports = spec.get("ports") or []
+        if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
+            errors.required("spec.ports")
+        for at, port in enumerate(ports):
+            self._port(port, f"spec.ports[{at}]", len(ports) > 1, errors)
+        if spec["type"] == "ExternalName" and not spec.get("externalName"):
+            errors.required("spec.externalName")
+
+    def _port(self, port: dict[str, Any], path: str, named: bool, errors: FieldErrors) -> None:
+        if not port.get("name") and named:
+            errors.required(f"{path}.name")
+        elif port.get("name"):
+            for message in names.dns_label(port["name"]):
+                errors.invalid(f"{path}.name", port["name"], message)
+        for message in names.port_number(port.get("port", 0)):
+            errors.invalid(f"{path}.port", port.get("port", 0), message)
+        if port["protocol"] not in ("SCTP", "TCP", "UDP"):
+            errors.not_supported(f"{path}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+
+    def selectable_fields(self) -> tuple[str, ...]:
+        return ("spec.clusterIP", "spec.type")
+
+
+class ClaimStrategy(Strategy):
+    """PersistentVolumeClaims, stored only."""
+
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        spec = obj["spec"]
+        modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+        if not spec.get("accessModes"):
+            errors.required("spec.accessModes", "at least 1 access mode is required")
+        for mode in spec.get("accessModes") or ():
+            if mode not in modes:
+                errors.not_supported("spec.accessModes", mode, modes)
+        if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+            errors.required("spec.resources[storage]")
+
+
+class EventStrategy(Strategy):
+    def selectable_fields(self) -> tuple[str, ...]:
+        of = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        return (
+            *(f"involvedObject.{part}" for part in of),
+            *(f"regarding.{part}" for part in of),
+            "reason",
+            "reportingComponent",
+            "reportingController",
+            "source",
+            "type",
+        )

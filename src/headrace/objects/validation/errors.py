@@ -37,11 +37,11 @@ class FieldErrors:
     def type_invalid(self, path: str, value: Any, detail: str = "") -> None:
         self._add("FieldValueTypeInvalid", path, f": {shown(value)}", detail)
 
-    def duplicate(self, path: str, value: Any) -> None:
-        self._add("FieldValueDuplicate", path, f": {shown(value)}", "")
+    def duplicate(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueDuplicate", path, f": {shown(value)}", detail)
 
     def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
-        listed = ", ".join(shown(each) for each in sorted(supported))
+        listed = ", ".join(shown(each) for each in supported)
         self._add("FieldValueNotSupported", path, f": {shown(value)}", f"supported values: {listed}" if listed else "")
 
     def forbidden(self, path: str, detail: str) -> None:

@@ -52,7 +52,7 @@ def validate_update(meta: Fields, old: Fields, errors: FieldErrors) -> None:
 
 def _always(meta: Fields, errors: FieldErrors) -> None:
     validate_labels(meta.get("labels") or {}, "metadata.labels", errors)
-    _annotations(meta.get("annotations") or {}, errors)
+    validate_annotations(meta.get("annotations") or {}, "metadata.annotations", errors)
     _owners(meta.get("ownerReferences") or [], errors)
 
 
@@ -64,14 +64,14 @@ def validate_labels(labels: Fields, path: str, errors: FieldErrors) -> None:
             errors.invalid(path, value, message)
 
 
-def _annotations(annotations: Fields, errors: FieldErrors) -> None:
+def validate_annotations(annotations: Fields, path: str, errors: FieldErrors) -> None:
     size = 0
     for key, value in annotations.items():
         size += len(key.encode()) + len(value.encode())
         for message in names.qualified_name_errors(key.lower()):
-            errors.invalid("metadata.annotations", key, message)
+            errors.invalid(path, key, message)
     if size > ANNOTATION_BYTES:
-        errors.too_long("metadata.annotations", ANNOTATION_BYTES)
+        errors.too_long(path, ANNOTATION_BYTES)
 
 
 def _owners(owners: list[Any], errors: FieldErrors) -> None:

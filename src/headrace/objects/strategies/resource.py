@@ -1,0 +1,114 @@
+"""The kinds of resource.k8s.io/v1: devices, and claims on them (pkg/registry/resource)."""
+
+from typing import Any
+
+from headrace.api.objects import Fields, Object
+from headrace.objects.strategy import Strategy, keep
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.metadata import validate_annotations, validate_labels
+from headrace.objects.validation.names import FIELD_IMMUTABLE
+from headrace.objects.validation.resource import (
+    validate_claim_spec,
+    validate_claim_status,
+    validate_class_spec,
+    validate_taint_rule_spec,
+)
+from headrace.objects.validation.resource_slices import validate_slice_spec
+from headrace.store.rows import Rows
+
+
+def default_claim_spec(spec: dict[str, Any]) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        wanted = [request["exactly"]] if "exactly" in request else request.get("firstAvailable") or []
+        for each in wanted:
+            each["allocationMode"] = each.get("allocationMode") or "ExactCount"
+            if each["allocationMode"] == "ExactCount":
+                each["count"] = each.get("count") or 1
+            for toleration in each.get("tolerations") or ():
+                toleration["operator"] = toleration.get("operator") or "Equal"
+
+
+class ResourceClaimStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        default_claim_spec(obj.setdefault("spec", {}))
+
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        """Finalizers may change with the allocation: that is how a claim in use is kept."""
+        keep(obj, old, "spec")
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        validate_claim_spec(obj["spec"], "spec", errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        if subresource:
+            self.validate_status(obj, old, errors)
+        else:
+            _immutable_spec(obj, old, errors)
+
+    def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        validate_claim_status(obj, old, errors)
+
+
+class ResourceClaimTemplateStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        meta: Fields = obj["spec"].get("metadata") or {}
+        validate_labels(meta.get("labels") or {}, "spec.metadata.labels", errors)
+        validate_annotations(meta.get("annotations") or {}, "spec.metadata.annotations", errors)
+        validate_claim_spec(obj["spec"]["spec"], "spec.spec", errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        _immutable_spec(obj, old, errors)
+
+
+def _immutable_spec(obj: Object, old: Object, errors: FieldErrors) -> None:
+    """Nothing else is looked at again: what is stored was valid when it came."""
+    if obj["spec"] != old["spec"]:
+        errors.invalid("spec", obj["spec"], FIELD_IMMUTABLE)
+
+
+class DeviceClassStrategy(Strategy):
+    counts_generations = True
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        validate_class_spec(obj.setdefault("spec", {}), errors)
+
+
+class ResourceSliceStrategy(Strategy):
+    counts_generations = True
+
+    def admit_new(self, rows: Rows, obj: Object) -> None:
+        _stamp(obj, obj["metadata"]["creationTimestamp"])
+
+    def admit_change(self, rows: Rows, obj: Object, old: Object, now: str) -> None:
+        _stamp(obj, now)
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        validate_slice_spec(obj.setdefault("spec", {}), None, errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        validate_slice_spec(obj["spec"], old["spec"], errors)
+
+    def selectable_fields(self) -> tuple[str, ...]:
+        return ("spec.nodeName", "spec.driver")
+
+
+def _stamp(resource_slice: Object, now: str) -> None:
+    for device in (resource_slice.get("spec") or {}).get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", now)
+
+
+class DeviceTaintRuleStrategy(Strategy):
+    has_status = True
+    counts_generations = True
+
+    def admit_new(self, rows: Rows, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("taint", {}).setdefault("timeAdded", obj["metadata"]["creationTimestamp"])
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        validate_taint_rule_spec(obj.setdefault("spec", {}), errors)

@@ -130,18 +130,3 @@ SELECT o.resource, o.namespace, o.name, o.revision, o.created,
 FROM objects AS o LEFT JOIN changes AS c ON c.revision = o.revision"""
 
 EVERY_DEPARTED = "SELECT revision, node, resource, namespace, name, checksum, body FROM departed ORDER BY revision"
-
-HOT = {
-    "get": (GET, 3),
-    "current": (CURRENT, 3),
-    "page": (PAGE, None),
-    "page of a namespace": (PAGE_OF_NAMESPACE, None),
-    "page at a revision": (PAGE_AT, None),
-    "page of a namespace at a revision": (PAGE_AT_OF_NAMESPACE, None),
-    "replay": (REPLAY, 4),
-    "put": (PUT, 5),
-    "remove": (REMOVE, 3),
-    "settle": (SETTLE, 2),
-    "superseded": (SUPERSEDED, None),
-    "deletions": (DELETIONS, None),
-}

@@ -1,0 +1,131 @@
+"""Which slices a driver publishes: nothing for nothing, a new generation for a change, parts of 128 and 64."""
+
+import itertools
+
+import pytest
+
+from headrace.devices.driver.interface import Pool, allocated
+from headrace.devices.driver.simulated import DEVICES, SLICE_NAMES, SimulatedGpus
+from headrace.devices.driver.slices import plan, slice_name
+from headrace.runtime.actions import Create, Delete, Patch
+
+NODE = {"metadata": {"name": "node-b", "uid": "n"}}
+NAME = "gpu.example.com"
+
+
+def pool(count=2, **fields):
+    return Pool("node-b", [{"name": f"gpu-{number}", **fields} for number in range(count)])
+
+
+def published(writes, known=()):
+    """The slices after these writes."""
+    versions = itertools.count(1)
+    after = {each["metadata"]["name"]: each for each in known}
+    for write in writes:
+        match write:
+            case Create(_, _, obj):
+                obj = {**obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
+                after[obj["metadata"]["name"]] = obj
+            case Patch(_, _, name, fields):
+                after[name] = {**after[name], **fields}
+            case Delete(_, _, name):
+                del after[name]
+    for each in after.values():
+        each["metadata"]["resourceVersion"] = str(next(versions))
+    return list(after.values())
+
+
+def test_the_seeds_slice_is_published_under_its_printed_name(tmp_path):
+    gpus = SimulatedGpus("node-a", tmp_path)
+    [write] = plan(NAME, {"metadata": {"name": "node-a", "uid": "n"}}, gpus.pools(), [])
+    assert write.object["metadata"]["name"] == "node-a-gpu.example.com-x7k2p" == SLICE_NAMES["node-a"]
+    assert write.object["spec"] == {
+        "driver": NAME,
+        "nodeName": "node-a",
+        "pool": {"name": "node-a", "generation": 1, "resourceSliceCount": 1},
+        "devices": list(DEVICES),
+    }
+
+
+def test_what_is_published_is_not_published_again():
+    known = published(plan(NAME, NODE, [pool()], []))
+    assert plan(NAME, NODE, [pool()], known) == []
+
+
+def test_a_slice_that_somebody_applied_by_hand_is_taken_as_it_is(tmp_path):
+    spec = {
+        "driver": NAME,
+        "nodeName": "node-a",
+        "pool": {"name": "node-a", "generation": 1, "resourceSliceCount": 1},
+        "devices": list(DEVICES),
+    }
+    known = [{"metadata": {"name": "node-a-gpu.example.com-x7k2p", "uid": "x", "resourceVersion": "1"}, "spec": spec}]
+    assert (
+        plan(NAME, {"metadata": {"name": "node-a", "uid": "n"}}, SimulatedGpus("node-a", tmp_path).pools(), known) == []
+    )
+
+
+def test_a_change_is_a_new_generation_under_the_same_names():
+    known = published(plan(NAME, NODE, [pool(2)], []))
+    [write] = plan(NAME, NODE, [pool(3)], known)
+    assert isinstance(write, Patch)
+    assert write.name == known[0]["metadata"]["name"]
+    assert write.fields["spec"]["pool"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "fields", "sizes"),
+    [(128, {}, [128]), (129, {}, [128, 1]), (65, {"taints": [{"key": "a"}]}, [64, 1]), (0, {}, [0])],
+)
+def test_a_pool_is_parted_at_kubernetes_limits(count, fields, sizes):
+    writes = plan(NAME, NODE, [pool(count, **fields)], [])
+    assert [len(write.object["spec"]["devices"]) for write in writes] == sizes
+    assert {write.object["spec"]["pool"]["resourceSliceCount"] for write in writes} == {len(sizes)}
+    assert len({write.object["metadata"]["name"] for write in writes}) == len(sizes)
+
+
+@pytest.mark.parametrize(("before", "after"), [(300, 2), (2, 300), (300, 200), (129, 128)])
+def test_after_the_writes_nothing_is_left_to_do(before, after):
+    known = published(plan(NAME, NODE, [pool(before)], []))
+    known = published(plan(NAME, NODE, [pool(after)], known), known)
+    assert plan(NAME, NODE, [pool(after)], known) == []
+    assert sum(len(each["spec"]["devices"]) for each in known) == after
+    assert {each["spec"]["pool"]["generation"] for each in known} == {2}
+
+
+def test_a_pool_that_is_no_more_goes_and_other_drivers_stay():
+    known = published(plan(NAME, NODE, [pool()], []))
+    other = {**known[0], "metadata": {"name": "x", "uid": "x"}, "spec": {**known[0]["spec"], "driver": "other"}}
+    writes = plan(NAME, NODE, [], [*known, other])
+    assert [(type(write), write.name) for write in writes] == [(Delete, known[0]["metadata"]["name"])]
+
+
+def test_a_computed_name_is_always_the_same():
+    assert slice_name(NAME, "node-b", "x") == slice_name(NAME, "node-b", "x") != slice_name(NAME, "node-b", "y")
+
+
+def test_a_device_gets_its_requests_configuration_the_claims_after_the_classs():
+    def entry(source, requests, number, driver=NAME):
+        return {"source": source, "requests": requests, "opaque": {"driver": driver, "parameters": {"n": number}}}
+
+    claim = {
+        "status": {
+            "allocation": {
+                "devices": {
+                    "results": [
+                        {"request": "a/big", "driver": NAME, "pool": "p", "device": "d"},
+                        {"request": "b", "driver": "other", "pool": "p", "device": "e"},
+                    ],
+                    "config": [
+                        entry("FromClaim", ["a"], 3),
+                        entry("FromClass", [], 1),
+                        entry("FromClaim", ["b"], 9),
+                        entry("FromClaim", [], 9, "other"),
+                        entry("FromClass", ["a/big"], 2),
+                    ],
+                }
+            }
+        }
+    }
+    [found] = allocated(claim, NAME)
+    assert [each["n"] for each in found.config] == [1, 2, 3]

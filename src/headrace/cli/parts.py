@@ -33,7 +33,7 @@ def server(data_dir: str | None, host: str, port: int, agents_port: int, control
         click.echo(f"headrace serves {running.running.url}, agents on port {running.agents_port}")
         click.echo(f"kubeconfig: {running.running.kubeconfig}")
 
-    until_stopped(lambda stop: run_home(settings, log_to(level=log_level), stop, ready))
+    until_stopped(lambda stop: run_home(settings, log_to(level=log_level), stop, ready), serves=True)
 
 
 @click.command()

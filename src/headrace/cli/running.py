@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable
 import click
 
 
-def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Runs `work` on uvloop; a signal sets its event, a second one ends it hard. What fails is told in one line."""
-    import uvloop
+def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: bool = False) -> None:
+    """Runs `work`; a signal sets its event, a second one ends it hard. What fails is told in one line.
 
+    `serves` takes uvloop, which halves what a request costs; but it waits for ever for the keeper's start, whose output
+    ends only when its background process closes it.
+    """
     from headrace.serve.failures import FAILURES
 
     async def whole() -> None:
@@ -31,7 +33,12 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         await work(stop)
 
     try:
-        uvloop.run(whole())
+        if serves:
+            import uvloop
+
+            uvloop.run(whole())
+        else:
+            asyncio.run(whole())
     except asyncio.CancelledError:
         raise click.ClickException("stopped before everything had ended") from None
     except BaseExceptionGroup as failed:

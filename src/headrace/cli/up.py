@@ -71,7 +71,7 @@ def up(
         click.echo(f"kubeconfig: {home.running.kubeconfig}")
         click.echo(f"try: kubectl --kubeconfig {home.running.kubeconfig} get nodes")
 
-    until_stopped(lambda stop: run_up(settings, log_to(level=log_level), stop, ready))
+    until_stopped(lambda stop: run_up(settings, log_to(level=log_level), stop, ready), serves=True)
 
 
 def _detached(directory: Path) -> None:

@@ -17,6 +17,7 @@ from headrace.node.runtimes.protocol import ApplyFailed, Limits
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "pids", UNIFIED)
 NEEDED = ("cpu", "memory")
+UNLIMITED = "9223372036854771712"  # as the kernel prints it, so that writing it again is seen to change nothing
 
 
 class V1Group:
@@ -116,11 +117,9 @@ class V1Group:
 
     def _apply_memory(self, update: files.Update, limit: int | None) -> None:
         memory, both = self._memory / "memory.limit_in_bytes", self._memory / "memory.memsw.limit_in_bytes"
-        value = str(amounts.pages(limit)) if limit is not None else "-1"
+        value = str(amounts.pages(limit)) if limit is not None else UNLIMITED
         current = files.read_number(memory)
         pair = [memory, both] if limit is not None and limit < current else [both, memory]
         for path in pair:
             if path is memory or path.exists():  # without swap accounting there is one file
-                if value == "-1" and files.read_number(path) >= amounts.UNLIMITED_BYTES:
-                    continue
                 update.write(path, value)

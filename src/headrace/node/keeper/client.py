@@ -15,7 +15,7 @@ RECONNECT_SECONDS = 0.02
 
 
 class KeeperRefused(Exception):
-    """The keeper's answer was no: `code` is Invalid, NotFound, Running, StartFailed or Version."""
+    """The keeper's answer was no: `code` is Invalid, NotFound, Running, StartFailed, Version or Internal."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """A refusal: `code` is Invalid, NotFound, Running, StartFailed or Version."""
+    """A refusal: `code` is Invalid, NotFound, Running, StartFailed, Version or Internal."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

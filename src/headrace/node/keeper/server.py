@@ -49,7 +49,7 @@ class Keeper:
         self._epoll = select.epoll()
         self._on: dict[int, Callable[[int], None]] = {}
         self._scratch = Scratch()
-        self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._wake_reading, self._wake_writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = False
         self._orphans = False
@@ -57,7 +57,7 @@ class Keeper:
         self._retry_at = 0.0
 
     def run(self) -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files[1], self._files[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._most_files, self._most_files))
         linux.become_subreaper()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
@@ -146,6 +146,9 @@ class Keeper:
             self._operate(connection, number, request)
         except Failed as failed:
             connection.refuse(number, failed)
+        except Exception as error:  # a fault in one request must not cost all containers their keeper
+            self._say(f"{request.get('op')}: {error!r}")
+            connection.refuse(number, Failed("Internal", f"{error!r}; see keeper.log"))
 
     def _operate(self, connection: Connection, number: int, request: "dict[str, Any]") -> None:
         Failed.unless_version(request.get("v"))
@@ -195,7 +198,7 @@ class Keeper:
         except OSError as error:
             raise Failed("StartFailed", spawn.describe("log", error, spec)) from None
         try:
-            child = spawn.fork(spec, container.marker, outputs, self._stage, self._files)
+            child = spawn.fork(spec, container.marker, outputs, self._stage, self._most_files)
         finally:
             for output in outputs:
                 os.close(output)

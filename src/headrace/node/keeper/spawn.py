@@ -12,6 +12,7 @@ from headrace.node.keeper import linux, mounts
 from headrace.node.keeper.members import MARKER
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SOFT_FILES = 1024
 _STATUS = 3  # the one descriptor beyond 0, 1, 2 until exec closes it
 
 TYPE_CHECKING = False
@@ -37,14 +38,14 @@ class Child:
         os.close(self.status)
 
 
-def fork(spec: "dict[str, Any]", marker: str, outputs: tuple[int, int], stage: str, files: tuple[int, int]) -> Child:
-    """Fork a child that will become `spec`. `files` is the container's RLIMIT_NOFILE; `outputs` stay the caller's."""
+def fork(spec: "dict[str, Any]", marker: str, outputs: tuple[int, int], stage: str, most_files: int) -> Child:
+    """Fork a child that will become `spec`; `most_files` is its hard limit. `outputs` stay the caller's."""
     go_reading, go_writing = os.pipe()
     status_reading, status_writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(go_writing)
-        _become(spec, marker, outputs, stage, files, go_reading, status_writing)
+        _become(spec, marker, outputs, stage, most_files, go_reading, status_writing)
     os.close(go_reading)
     os.close(status_writing)
     os.set_blocking(status_reading, False)
@@ -56,7 +57,7 @@ def _become(
     marker: str,
     outputs: tuple[int, int],
     stage: str,
-    files: tuple[int, int],
+    most_files: int,
     go: int,
     status: int,
 ) -> "NoReturn":
@@ -73,7 +74,7 @@ def _become(
             with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as file:
                 file.write("0")
         step = "limits"
-        _limits(spec, files)
+        _limits(spec, most_files)
         if spec.get("mounts"):
             step = "mount"
             mounts.enter(spec["mounts"], stage)
@@ -115,7 +116,7 @@ def _descriptors(outputs: tuple[int, int], status: int) -> None:
     os.closerange(_STATUS + 1, 2**31 - 1)
 
 
-def _limits(spec: "dict[str, Any]", files: tuple[int, int]) -> None:
+def _limits(spec: "dict[str, Any]", most_files: int) -> None:
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(number) is not signal.SIG_DFL:
             try:
@@ -124,7 +125,9 @@ def _limits(spec: "dict[str, Any]", files: tuple[int, int]) -> None:
                 continue
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.umask(0o022)
-    resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    # The soft limit that select() can bear, as systemd sets it; a program that needs more raises it.
+    soft = SOFT_FILES if most_files == resource.RLIM_INFINITY else min(SOFT_FILES, most_files)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most_files))
     if os.geteuid() == 0:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("0")

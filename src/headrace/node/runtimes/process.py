@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import resource
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,8 @@ class ProcessRuntime:
     async def open(cls, data_dir: Path, hierarchies: Hierarchies | None = None) -> "ProcessRuntime":
         """Start the keeper if it is absent, find out what can be enforced. Raises KeeperFailed."""
         keeper_directory = await ensure_keeper(data_dir)
+        _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a meter keeps seven files open
         instance = hashlib.sha256(os.fsencode(keeper_directory.resolve())).hexdigest()[:8]
         try:
             tree: Tree | None = plant(hierarchies or hierarchy.find(), instance)

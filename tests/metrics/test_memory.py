@@ -1,0 +1,48 @@
+"""The memory home of Metrics: bounded, in the order of time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.metrics.memory import MemoryMetrics
+from headrace.metrics.protocol import Metrics, Usage
+
+
+def usage(at: float) -> Usage:
+    return Usage(at, at, 0, 0, 0, 0, None, None, 0)
+
+
+def test_it_is_metrics() -> None:
+    metrics: Metrics = MemoryMetrics()
+    assert metrics.latest("a") is None
+    assert metrics.samples("a", 0) == ()
+
+
+@given(moments=st.lists(st.integers(0, 50)), since=st.integers(0, 50), size=st.integers(1, 10))
+def test_it_keeps_the_latest_samples_in_order(moments: list[int], since: int, size: int) -> None:
+    metrics = MemoryMetrics(samples=size)
+    taken: list[int] = []
+    for at in moments:
+        metrics.record("a", usage(at))
+        if not taken or at >= taken[-1]:
+            taken.append(at)
+    kept = taken[-size:]
+    assert [sample.at for sample in metrics.samples("a", since)] == [at for at in kept if at >= since]
+    latest = metrics.latest("a")
+    assert (latest.at if latest else None) == (taken[-1] if taken else None)
+
+
+def test_the_workload_not_heard_of_for_the_longest_goes_first() -> None:
+    metrics = MemoryMetrics(workloads=2)
+    for workload in ("a", "b", "a", "c"):
+        metrics.record(workload, usage(1))
+    assert metrics.latest("b") is None
+    assert metrics.latest("a") is not None
+    assert metrics.latest("c") is not None
+
+
+def test_a_forgotten_workload_has_no_samples() -> None:
+    metrics = MemoryMetrics()
+    metrics.record("a", usage(1))
+    metrics.forget("a")
+    metrics.forget("a")
+    assert metrics.latest("a") is None

@@ -1,0 +1,134 @@
+"""The sampler: each running container once a period, at one moment, without holding the loop."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.metrics.memory import MemoryMetrics
+from headrace.metrics.protocol import Usage
+from headrace.node.cgroups import hierarchy
+from headrace.node.cgroups.group import Meter
+from headrace.node.cgroups.tree import plant
+from headrace.node.runtimes.protocol import Limits
+from headrace.node.sampler import PERIOD_SECONDS, Sampler
+from tests.node.eventually import eventually
+from tests.node.runtimes.conftest import BOTH, Running, needs_cgroups, opened
+from tests.node.runtimes.programs import SPIN
+
+
+class Gauge:
+    """A meter that shows how often it was read; it fails from the given reading on."""
+
+    def __init__(self, readings: int = 10**9) -> None:
+        self.left, self.closed = readings, 0
+
+    def read(self, at: float) -> Usage:
+        if not self.left:
+            raise OSError(19, "No such device")
+        self.left -= 1
+        return Usage(at, at, 0, 0, 0, 0, None, None, 0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Source:
+    """A runtime that tells of what is put into it."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Queue[str] = asyncio.Queue()
+        self.meters: dict[str, Gauge] = {}
+
+    async def changes(self) -> AsyncIterator[str]:
+        while True:
+            yield await self.told.get()
+            self.told.task_done()
+
+    async def metered(self, id: str) -> tuple[str, Meter] | None:
+        meter = self.meters.get(id)
+        return (f"default/{id}/c", meter) if meter is not None else None
+
+    async def tell(self, id: str) -> None:
+        self.told.put_nowait(id)
+        await self.told.join()
+
+
+@pytest.mark.looptime
+async def test_what_runs_is_measured_each_second_until_it_ends() -> None:
+    source, metrics = Source(), MemoryMetrics()
+    sampler = Sampler(metrics, asyncio.get_running_loop().time)
+    tasks = [asyncio.create_task(sampler.follow(source)), asyncio.create_task(sampler.run())]
+    first = source.meters["a"] = Gauge()
+    await source.tell("a")
+    await asyncio.sleep(10 * PERIOD_SECONDS + 0.5)
+    assert [sample.at for sample in metrics.samples("default/a/c", 0)] == pytest.approx(range(11))
+    del source.meters["a"]
+    await source.tell("a")
+    assert first.closed == 1
+    await asyncio.sleep(5)
+    assert len(metrics.samples("default/a/c", 0)) == 11
+    second = source.meters["a"] = Gauge(readings=3)
+    await source.tell("a")
+    await asyncio.sleep(10)
+    assert len(metrics.samples("default/a/c", 0)) == 14
+    assert second.closed == 1  # its cgroup went away before anybody told
+    last = source.meters["b"] = Gauge()
+    await source.tell("b")
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert last.closed == 1
+
+
+@pytest.fixture(params=BOTH)
+async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Running]:
+    async for running in opened(tmp_path, request.param):
+        yield running
+
+
+async def test_a_real_container_is_measured(running: Running) -> None:
+    metrics = MemoryMetrics()
+    sampler = Sampler(metrics, time.time, period_seconds=0.05)
+    tasks = [asyncio.create_task(sampler.follow(running.runtime)), asyncio.create_task(sampler.run())]
+    await running.start("a", *SPIN, cpu_milli=300)
+
+    def look() -> bool:
+        samples = metrics.samples("default/pod/c-a", 0)
+        return len(samples) >= 5 and samples[-1].cpu_seconds > samples[0].cpu_seconds
+
+    await eventually(look)
+    latest = metrics.latest("default/pod/c-a")
+    assert latest is not None
+    assert latest.working_set_bytes > 0
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.slow
+@needs_cgroups
+async def test_five_hundred_containers_cost_at_most_three_percent_of_a_core() -> None:
+    tree = plant(hierarchy.find(), "sampler-test")
+    groups = [tree.group(f"g{number}") for number in range(500)]
+    for group in groups:
+        group.create(Limits(100, 64 << 20, 100))
+    sampler = Sampler(MemoryMetrics(), time.time)
+    source = Source()
+    try:
+        for number, group in enumerate(groups):
+            sampler._meters[str(number)] = (f"default/{number}/c", group.meter())
+        await sampler.sample()
+        began = time.process_time()
+        for _ in range(5):
+            await sampler.sample()
+        used = (time.process_time() - began) / 5
+    finally:
+        for number, group in enumerate(groups):
+            sampler.remove(str(number))
+            group.remove()
+        tree.prune()
+    assert not source.meters
+    assert used <= 0.03 * PERIOD_SECONDS, f"{used * 1000:.1f} ms a round"

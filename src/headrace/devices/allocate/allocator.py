@@ -10,7 +10,6 @@ from typing import Any
 
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.inventory import Inventory
-from headrace.devices.allocate.results import allocation_results
 from headrace.devices.allocate.solving import Solving
 
 Json = Mapping[str, Any]
@@ -92,8 +91,8 @@ class Search:
         if not solving.run(work):
             return GaveUp(solving.furthest, solving.work) if solving.work >= self._limit else None
         if solving.answer is not None:
-            return Allocated(allocation_results(solving.problem, solving.answer, self._share_ids))
-        if solving.problem.view.has_invalid:
+            return Allocated(solving.results(self._share_ids))
+        if solving.has_invalid_pool:
             raise Failure("invalid-pools", "invalid resource pools were encountered", fatal=False)
         return Unsatisfiable()
 

@@ -46,7 +46,7 @@ class Inventory:
         self._by_pool: dict[PoolID, dict[str, Slice]] = {}
         self._held: dict[str, tuple[Json, ...]] = {}
         self.views: dict[str, View] = {}
-        self._states: dict[str, State] = {}
+        self.states: dict[str, State] = {}
         self._seen_by: dict[PoolID, dict[str, None]] = {}
         self._kinds: dict[Hashable, int] = {}
         self._known: dict[bytes, Known] = {}
@@ -100,13 +100,14 @@ class Inventory:
 
     def put_class(self, device_class: Json) -> None:
         self.classes[device_class["metadata"]["name"]] = device_class
-        self._forget_answers()
+        self.forget_answers()
 
     def drop_class(self, name: str) -> None:
         self.classes.pop(name, None)
-        self._forget_answers()
+        self.forget_answers()
 
-    def _forget_answers(self) -> None:
+    def forget_answers(self) -> None:
+        """Drop all that was found out about demands (a class changed, or somebody wants to measure a first time)."""
         self._known.clear()
         self.epoch += 1
 
@@ -129,7 +130,7 @@ class Inventory:
         touched |= {self.in_use.add(result, with_shares=with_shares) for result in held}
         for pool in {device[:2] for device in touched if device is not None}:
             for name in self._seen_by.get(pool, ()):
-                self._states.pop(name, None)
+                self.states.pop(name, None)
                 self._changed(name)
 
     # What follows
@@ -156,9 +157,9 @@ class Inventory:
     def state(self, view: View) -> State:
         """What is in use on the node just now."""
         name = name_of(view.node)
-        known = self._states.get(name)
+        known = self.states.get(name)
         if known is None:
-            known = self._states[name] = State(view, self.in_use, self.features)
+            known = self.states[name] = State(view, self.in_use, self.features)
         return known
 
     def known(self, claims: Sequence[Json]) -> Known:
@@ -183,7 +184,7 @@ class Inventory:
             self._changed(name)
 
     def _drop_view(self, name: str) -> None:
-        self._states.pop(name, None)
+        self.states.pop(name, None)
         view = self.views.pop(name, None)
         if view is None:
             return
@@ -196,7 +197,7 @@ class Inventory:
 
     def _forget(self) -> None:
         self._kinds.clear()
-        self._forget_answers()
+        self.forget_answers()
         for name in list(self.views):
             self._drop_view(name)
 

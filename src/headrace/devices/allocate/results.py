@@ -4,44 +4,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.devices.allocate.failure import Failure
+from headrace.devices.allocate.features import Features
 from headrace.devices.allocate.nodes import name_of
 from headrace.devices.allocate.partial import Partial, Pick
-from headrace.devices.allocate.problem import Problem
-from headrace.devices.allocate.requests import Claim, Want
+from headrace.devices.allocate.requests import Claim, Demand, Want
+from headrace.devices.allocate.view import View
 
 Json = Mapping[str, Any]
 
 
-def allocation_results(problem: Problem, answer: Partial, share_ids: Iterator[str]) -> list[dict[str, Any]]:
-    """One AllocationResult for each claim, in order. Raises Failure for a node selector with several terms."""
-    picks: list[list[Pick]] = [[] for _ in problem.demand.claims]
+def allocation_results(
+    view: View, demand: Demand, claims: Sequence[str], features: Features, answer: Partial, share_ids: Iterator[str]
+) -> list[dict[str, Any]]:
+    """One AllocationResult for each claim, in order; `claims` names them in errors.
+
+    Raises Failure for a node selector with several terms.
+    """
+    picks: list[list[Pick]] = [[] for _ in demand.claims]
     for pick in answer.path():
         picks[pick.want.claim].append(pick)
     found = []
-    for text, claim, picked in zip(problem.claims, problem.demand.claims, picks, strict=True):
+    for text, claim, picked in zip(claims, demand.claims, picks, strict=True):
         devices: dict[str, Any] = {}
         if picked:
-            devices["results"] = [_result(problem, pick, share_ids) for pick in picked]
-        config = _config(claim, _chosen(problem, claim, picked))
+            devices["results"] = [_result(view, features, pick, share_ids) for pick in picked]
+        config = _config(claim, _chosen(claim, picked)) if _has_config(claim) else []
         if config:
             devices["config"] = config
         result: dict[str, Any] = {"devices": devices}
-        selector = _node_selector(problem, text.rpartition("/")[2], picked)
+        selector = _node_selector(view, text.rpartition("/")[2], picked)
         if selector is not None:
             result["nodeSelector"] = selector
         found.append(result)
     return found
 
 
-def _result(problem: Problem, pick: Pick, share_ids: Iterator[str]) -> dict[str, Any]:
-    device, want = problem.devices[pick.index], pick.want
+def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]) -> dict[str, Any]:
+    device, want = view.devices[pick.index], pick.want
     driver, pool, name = device.id
     result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
     if want.is_admin:
         result["adminAccess"] = True
     if want.tolerations:
         result["tolerations"] = [_without_empty(each) for each in want.tolerations]
-    if problem.features.DeviceBindingAndStatus:
+    if features.DeviceBindingAndStatus:
         for field in ("bindingConditions", "bindingFailureConditions"):
             if device.spec.get(field):
                 result[field] = list(device.spec[field])
@@ -49,7 +55,7 @@ def _result(problem: Problem, pick: Pick, share_ids: Iterator[str]) -> dict[str,
         result["shareID"] = next(share_ids)
         if pick.amounts:
             result["consumedCapacity"] = {key: str(amount) for key, amount in sorted(pick.amounts.items())}
-    if problem.features.is_experimental and device.slice.skip_operations:
+    if features.is_experimental and device.slice.skip_operations:
         result["skipNodeOperations"] = list(device.slice.skip_operations)
     return result
 
@@ -58,14 +64,20 @@ def _without_empty(fields: Json) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in ("", None)}
 
 
-def _chosen(problem: Problem, claim: Claim, picked: Sequence[Pick]) -> list[Want]:
+def _chosen(claim: Claim, picked: Sequence[Pick]) -> list[Want]:
     """The want that served each request; one that needed no device is the first."""
     by_request = {pick.want.request: pick.want for pick in picked}
-    return [by_request.get(request.name, _first_without_devices(problem, request.wants)) for request in claim.requests]
+    return [by_request.get(request.name, _first_without_devices(request.wants)) for request in claim.requests]
 
 
-def _first_without_devices(problem: Problem, wants: Sequence[Want]) -> Want:
-    return next((want for want in wants if not want.is_all and problem.count(want) <= 0), wants[0])
+def _first_without_devices(wants: Sequence[Want]) -> Want:
+    return next((want for want in wants if not want.is_all and want.count <= 0), wants[0])
+
+
+def _has_config(claim: Claim) -> bool:
+    return bool(claim.config) or any(
+        (want.device_class.get("spec") or {}).get("config") for request in claim.requests for want in request.wants
+    )
 
 
 def _config(claim: Claim, chosen: Sequence[Want]) -> list[dict[str, Any]]:
@@ -99,14 +111,14 @@ def _entry(source: str, requests: list[str], config: Json) -> dict[str, Any]:
     return entry
 
 
-def _node_selector(problem: Problem, name: str, picked: Sequence[Pick]) -> dict[str, Any] | None:
+def _node_selector(view: View, name: str, picked: Sequence[Pick]) -> dict[str, Any] | None:
     fields: list[Json] = []
     expressions: list[Json] = []
     for pick in picked:
-        device = problem.devices[pick.index]
+        device = view.devices[pick.index]
         holder = device.spec if device.slice.per_device else device.slice.spec
         if holder.get("nodeName") is not None or device.spec.get("bindsToNode"):
-            return _this_node(problem.node)
+            return _this_node(view.node)
         terms = (holder.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:
             raise Failure(

@@ -1,8 +1,8 @@
-"""The search on one node from start to end: what is known, else the devices' worth, then the walk that suits it."""
+"""The search on one node from start to end: what is known, else straight down, else the walk that suits the devices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.devices.allocate.fast import FastWalk
@@ -11,8 +11,9 @@ from headrace.devices.allocate.known import Unknown
 from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import text_of
+from headrace.devices.allocate.results import allocation_results
 from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structuring
-from headrace.devices.allocate.walk import Walk
+from headrace.devices.allocate.walk import Descent, Walk
 
 Json = Mapping[str, Any]
 
@@ -26,28 +27,30 @@ class Solving:
     """
 
     def __init__(self, node: Json, claims: Sequence[Json], inventory: Inventory, *, is_plain: bool = False) -> None:
-        view = inventory.view(node)
+        self._view = view = inventory.view(node)
         state = inventory.state(view)
         self._known = inventory.known(claims)
-        texts = [text_of(claim) for claim in claims]
-        self.problem = Problem(view, state, self._known.demand, texts, inventory.selectors, inventory.features)
+        self._features = inventory.features
+        self._claims = [text_of(claim) for claim in claims]
         self.walk: Walk | None = None
         self.answer: Partial | None = None
         self._is_plain = is_plain
-        known = self._known.answer(view, state)
         self._is_over = False
-        self._asked = 0
+        self._before = 0
+        self._has_descended = False
         self._structure: Structure | None = None
-        if is_plain or isinstance(known, Unknown):
-            self.problem.enter()
-            self._structuring = structuring(self.problem)
-        else:
+        known = self._known.answer(view, state)
+        if not is_plain and not isinstance(known, Unknown):
             self._is_over, self.answer = True, known
+            return
+        self.problem = Problem(view, state, self._known.demand, self._claims, inventory.selectors, inventory.features)
+        self.problem.enter()
+        self._structuring = structuring(self.problem)
 
     @property
     def work(self) -> int:
         """All the work so far."""
-        return self._asked + (self.walk.work if self.walk is not None else 0)
+        return self._before + (self.walk.work if self.walk is not None else 0)
 
     @property
     def furthest(self) -> str:
@@ -56,42 +59,69 @@ class Solving:
             return "the start"
         return self.problem.text(self.walk.furthest)
 
+    @property
+    def has_invalid_pool(self) -> bool:
+        return self._view.has_invalid
+
+    def results(self, share_ids: Iterator[str]) -> list[dict[str, Any]]:
+        """The answer written down; raises Failure."""
+        assert self.answer is not None
+        return allocation_results(self._view, self._known.demand, self._claims, self._features, self.answer, share_ids)
+
     def run(self, work: int) -> bool:
         """Go on for at most about that much work."""
         if self._is_over:
             return True
+        end = self.work + work
         if self.walk is None:
-            work -= self._structured(work)
-        if self._is_over or self.walk is None:
-            return self._is_over
-        self.answer = self.walk.run(max(work, 1))
-        self._is_over = self.walk.is_over
-        if self._is_over and not self._is_plain:
-            self._known.learn(self.problem.view, self.problem.state, self.answer)
-            if self._structure is not None:
-                self._known.learn_alike(self._structure, self.problem.state, self.answer)
+            self._set_out(end)
+        if self.walk is not None and not self._is_over:
+            self._walk_on(self.walk, max(end - self.work, 1))
         return self._is_over
 
-    def _structured(self, work: int) -> int:
-        """Find out what the devices are worth, then set out; returns the work that took."""
+    def _walk_on(self, walk: Walk, work: int) -> None:
+        answer = walk.run(work)
+        if isinstance(walk, Descent) and walk.is_stuck:
+            self._before += walk.work
+            self.walk, self._has_descended = None, True
+        elif walk.is_over:
+            self._end(answer)
+            if self._structure is not None:
+                self._known.learn_alike(self._structure, self.problem.state, answer)
+
+    def _end(self, answer: Partial | None) -> None:
+        self._is_over, self.answer = True, answer
+        if not self._is_plain:
+            self._known.learn(self._view, self.problem.state, answer)
+
+    def _set_out(self, end: int) -> None:
+        """Straight down first; after a dead end find out what the devices are worth, and take the walk that suits."""
         if self._is_plain:
             self.walk = Walk(self.problem)
-            return 0
-        structure, before = self._known.structure(self.problem.view), self._asked
-        while structure is None and self._asked - before < work:
-            try:
-                self._asked += next(self._structuring) * ASKING
-            except StopIteration as over:
-                structure = over.value
-                self._asked += len(self.problem.devices) % ASKED_AT_ONCE * ASKING
-                self._known.learn_structure(self.problem.view, structure)
+            return
+        structure = self._known.structure(self._view)
+        if structure is None and not self._has_descended:
+            self.walk = Descent(self.problem)
+            return
         if structure is None:
-            return self._asked - before
+            structure = self._structured(end)
+        if structure is None:
+            return
         alike = self._known.alike(structure, self.problem.state)
-        if not structure.is_odd and not isinstance(alike, Unknown):
-            self._is_over, self.answer = True, alike
-            self._known.learn(self.problem.view, self.problem.state, alike)
+        if structure.is_odd:
+            self.walk = Walk(self.problem)
+        elif isinstance(alike, Unknown):
+            self.walk, self._structure = FastWalk(self.problem, structure), structure
         else:
-            self._structure = None if structure.is_odd else structure
-            self.walk = Walk(self.problem) if structure.is_odd else FastWalk(self.problem, structure)
-        return self._asked - before
+            self._end(alike)
+
+    def _structured(self, end: int) -> Structure | None:
+        while self._before < end:
+            try:
+                self._before += next(self._structuring) * ASKING
+            except StopIteration as over:
+                structure: Structure = over.value
+                self._before += len(self.problem.devices) % ASKED_AT_ONCE * ASKING
+                self._known.learn_structure(self._view, structure)
+                return structure
+        return None

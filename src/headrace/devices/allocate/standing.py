@@ -1,7 +1,4 @@
-"""The standing answer to one demand on all nodes: which of them fit. An event costs just the nodes it touched.
-
-Node sets are whole numbers with one bit for each node, in the inventory's order.
-"""
+"""The standing answer to one demand on all nodes: which of them fit. An event costs just the nodes it touched."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from typing import Any
 
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.inventory import Inventory
-from headrace.devices.allocate.known import Unknown
-from headrace.devices.allocate.results import allocation_results
+from headrace.devices.allocate.known import Known, Unknown
 from headrace.devices.allocate.solving import Solving
 
 Json = Mapping[str, Any]
@@ -21,30 +17,32 @@ WORK_ON_A_NODE = 20_000_000
 LOOKING = 1  # the work that a look at one node counts for
 READING = 10  # and that its pools take when they are read anew, with as much as it has devices
 
+UNFIT, FITS, FAILS, UNSURE = range(4)
+
 
 class Standing:
     """Keep it for as long as Pods ask the same; `run` until it says True, then ask.
 
-    A node of `failing` meets an error that ends the attempt, one of `unsure` a search that gave up; `Search` on it has
-    the words.
+    A node FAILS where an error ends the attempt, and is UNSURE where a search gave up; `Search` on it has the words.
     """
 
     def __init__(self, inventory: Inventory, claims: Sequence[Json], limit: int = WORK_ON_A_NODE) -> None:
         self.inventory, self.claims = inventory, claims
-        self.fitting = self.failing = self.unsure = 0
+        self.verdicts = bytearray()
         self._limit = limit
         self._seen = self._epoch = -1
-        self._todo: dict[str, None] = {}
+        self._todo: list[str] = []
         self._solving: tuple[str, Solving] | None = None
 
     def run(self, work: int) -> bool:
         """Look again at the nodes that events touched, for at most about that much work; True when none is left."""
         self._absorb()
+        if not self._todo and self._solving is None:
+            return True
+        known = self.inventory.known(self.claims)
         while work > 0 and (self._todo or self._solving is not None):
             if self._solving is None:
-                name = next(iter(self._todo))
-                del self._todo[name]
-                work -= self._look(name)
+                work -= self._look(self._todo.pop(), known)
             else:
                 work -= self._go_on(*self._solving, work)
         return not self._todo and self._solving is None
@@ -54,64 +52,73 @@ class Standing:
         inventory = self.inventory
         forgotten, end = inventory.changes_forgotten, inventory.changes_forgotten + len(inventory.changes)
         if self._epoch != inventory.epoch or self._seen < forgotten:
-            self.fitting = self.failing = self.unsure = 0
             self._solving = None
-            self._todo = dict.fromkeys(inventory.nodes)
+            self._todo = list(reversed(inventory.names))
+            self.verdicts = bytearray(len(inventory.names))
         elif self._seen < end:
-            self._todo.update(dict.fromkeys(inventory.changes[self._seen - forgotten :]))
-            if self._solving is not None and self._solving[0] in self._todo:
+            touched = dict.fromkeys(inventory.changes[self._seen - forgotten :])
+            self._todo = [*(name for name in self._todo if name not in touched), *touched]
+            self.verdicts.extend(bytes(len(inventory.names) - len(self.verdicts)))
+            if self._solving is not None and self._solving[0] in touched:
                 self._solving = None
         self._seen, self._epoch = end, inventory.epoch
 
-    def _look(self, name: str) -> int:
+    def _look(self, name: str, known: Known) -> int:
         """Take what is known about the node as it is now, or begin a search on it; returns the work it took."""
-        inventory = self.inventory
-        node = inventory.nodes.get(name)
-        if node is None:
-            return LOOKING
-        is_new, devices = name not in inventory.views, 0
-        bit = 1 << inventory.numbers[name]
-        self.fitting, self.failing, self.unsure = self.fitting & ~bit, self.failing & ~bit, self.unsure & ~bit
+        inventory, work = self.inventory, LOOKING
+        number = inventory.numbers.get(name)
+        if number is None:
+            return work
+        self.verdicts[number] = UNFIT
         try:
-            view = inventory.view(node)
-            devices = len(view.devices)
-            answer = inventory.known(self.claims).answer(view, inventory.state(view))
+            view = inventory.views.get(name)
+            if view is None:
+                view = inventory.view(inventory.nodes[name])
+                work += READING + len(view.devices)
+            answer = known.answer(view, inventory.states.get(name) or inventory.state(view))
             if isinstance(answer, Unknown) or (answer is not None and view.has_many_terms):
-                self._solving = name, Solving(node, self.claims, inventory)
+                self._solving = name, Solving(inventory.nodes[name], self.claims, inventory)
             elif answer is not None:
-                self.fitting |= bit
+                self.verdicts[number] = FITS
         except Failure as failure:
-            self.failing |= bit if failure.fatal else 0
-        return LOOKING + (READING + devices if is_new else 0)
+            self.verdicts[number] = FAILS if failure.fatal else UNFIT
+        return work
 
     def _go_on(self, name: str, solving: Solving, work: int) -> int:
         """Go on with one node's search; returns the work it took."""
-        before, bit = solving.work, 1 << self.inventory.numbers[name]
+        before, number = solving.work, self.inventory.numbers[name]
         try:
             if solving.run(work):
                 self._solving = None
                 if solving.answer is not None:
-                    if solving.problem.view.has_many_terms:
-                        allocation_results(solving.problem, solving.answer, repeat(""))
-                    self.fitting |= bit
+                    if self.inventory.views[name].has_many_terms:
+                        solving.results(repeat(""))
+                    self.verdicts[number] = FITS
             elif solving.work >= self._limit:
                 self._solving = None
-                self.unsure |= bit
+                self.verdicts[number] = UNSURE
         except Failure as failure:
             self._solving = None
-            self.failing |= bit if failure.fatal else 0
+            self.verdicts[number] = FAILS if failure.fatal else UNFIT
         return solving.work - before
 
     @property
     def first(self) -> str | None:
         """The first node that fits, or whose error ends the attempt."""
-        mask = self.fitting | self.failing
-        return self.inventory.names[(mask & -mask).bit_length() - 1] if mask else None
+        found = [at for at in (self.verdicts.find(FITS), self.verdicts.find(FAILS)) if at >= 0]
+        return self.inventory.names[min(found)] if found else None
 
     def names(self) -> Iterator[str]:
         """All nodes that fit, in order."""
-        mask = self.fitting
-        while mask:
-            low = mask & -mask
-            yield self.inventory.names[low.bit_length() - 1]
-            mask ^= low
+        at = self.verdicts.find(FITS)
+        while at >= 0:
+            yield self.inventory.names[at]
+            at = self.verdicts.find(FITS, at + 1)
+
+    def results(self, name: str, share_ids: Iterator[str]) -> list[dict[str, Any]]:
+        """The AllocationResults on a node that fits, once `run` has said True; raises Failure."""
+        inventory = self.inventory
+        solving = Solving(inventory.nodes[name], self.claims, inventory)
+        while not solving.run(WORK_ON_A_NODE):
+            pass
+        return solving.results(share_ids)

@@ -199,3 +199,15 @@ class Walk:
         self._stack.append(frame)
         self._step()
         self._begin(wants[frame.at], 0, frame.partial, 0)
+
+
+class Descent(Walk):
+    """The plain walk up to its first dead end, which most demands never meet; asks as few selectors as can be."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.is_stuck = False
+
+    def _back(self) -> bool:
+        self.is_stuck = True
+        return False

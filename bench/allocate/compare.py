@@ -1,0 +1,214 @@
+"""Kubernetes' allocator and ours on the same cases, in turns in one run; a table in Markdown goes to standard output.
+
+    python -m bench.allocate.compare [--seconds 0.3] [--rounds 3]
+
+Each figure is the smallest of all repetitions of all rounds, so that a busy machine harms both sides alike. Kubernetes
+works with a warm CEL cache of the scheduler's size (10) except where the row says cold; ours is asked through the
+public interface, and every row says whether it may use answers it has kept.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.allocate.clusters import ASKED, Case, cluster, inventory, new_ids
+from bench.allocate.peer import Peer
+from headrace.devices.allocate.allocator import Allocated, Outcome, Search
+from headrace.devices.allocate.answers import answer
+from headrace.devices.allocate.inventory import Inventory
+from headrace.devices.allocate.standing import Standing
+from tests.devices.allocate.shapes import EVERYDAY, EXPLODING, claim, want
+
+LIMIT_SECONDS = 10.0
+SLICE = 2_000
+
+
+@dataclass
+class Row:
+    """Best times in seconds. `theirs` stays None where Kubernetes met its limit."""
+
+    name: str
+    theirs: float | None = None
+    ours: float = float("inf")
+    met_limit: bool = False
+    remarks: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        theirs = f"> {shown(LIMIT_SECONDS)}" if self.met_limit else shown(self.theirs or 0.0)
+        ratio = (LIMIT_SECONDS if self.met_limit else self.theirs or 0.0) / self.ours
+        sign = "> " if self.met_limit else ""
+        return f"| {self.name} | {theirs} | {shown(self.ours)} | {sign}{ratio:,.3g}x | {'; '.join(self.remarks)} |"
+
+
+def shown(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def best(once: Callable[[], float], seconds: float) -> float:
+    gc.collect()
+    found, begun = once(), time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        found = min(found, once())
+    return found
+
+
+def solved(case: Case, made: Inventory) -> Outcome:
+    for node in case["nodes"]:
+        search = Search(node, case["claims"], made, new_ids())
+        while (outcome := search.run(SLICE)) is None:
+            pass
+        if isinstance(outcome, Allocated):
+            return outcome
+    return outcome
+
+
+def shapes(peer: Peer, cases: Mapping[str, Case], seconds: float, rounds: int, *, keep: bool) -> Iterator[Row]:
+    """One node. Without `keep` nothing that was found out about the demand before is used."""
+    for name, case in cases.items():
+        row, made = Row(name), inventory(case)
+
+        def once(case: Case = case, made: Inventory = made) -> float:
+            if not keep:
+                made.forget_answers()
+            begun = time.perf_counter()
+            solved(case, made)
+            return time.perf_counter() - begun
+
+        for _ in range(rounds):
+            if not row.met_limit:
+                theirs = peer.ask(case, mode="answer", seconds=seconds, limit=LIMIT_SECONDS)
+                row.met_limit = "deadline" in theirs.get("error", "")
+                if not row.met_limit:
+                    row.theirs = min(row.theirs or float("inf"), theirs["times"][0] / 1e9)
+                    if theirs["outcome"] != answer(case)["outcome"]:
+                        row.remarks.append("DIFFERENT")
+            row.ours = min(row.ours, best(once, seconds))
+        yield row
+
+
+def filtering(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
+    """All nodes, warm: which of them fit, with the result of each."""
+    for name, asked in ASKED.items():
+        case = cluster(nodes, asked)
+        made, row = inventory(case), Row(f"{nodes}x8 {name}")
+        fitting = 0
+
+        def once(case: Case = case, made: Inventory = made) -> float:
+            nonlocal fitting
+            begun = time.perf_counter()
+            standing = Standing(made, case["claims"])
+            while not standing.run(SLICE):
+                pass
+            results = [solved({**case, "nodes": [made.nodes[each]]}, made) for each in standing.names()]
+            spent, fitting = time.perf_counter() - begun, len(results)
+            return spent
+
+        once()
+        for _ in range(rounds):
+            theirs = peer.ask(case, mode="filter", seconds=seconds)
+            row.theirs = min(row.theirs or float("inf"), theirs["times"][0] / 1e9)
+            row.ours = min(row.ours, best(once, seconds))
+            if theirs.get("fitting", 0) != fitting:
+                row.remarks.append("DIFFERENT")
+        row.remarks.append(f"{fitting} nodes fit")
+        yield row
+
+
+def cold(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
+    """All nodes, nothing known beforehand: slices read, selectors compiled and evaluated."""
+    for name, asked in ASKED.items():
+        case, row = cluster(nodes, asked), Row(f"{nodes}x8 {name}, cold")
+
+        def once(case: Case = case) -> float:
+            begun = time.perf_counter()
+            standing = Standing(inventory(case), case["claims"])
+            while not standing.run(SLICE):
+                pass
+            return time.perf_counter() - begun
+
+        for _ in range(rounds):
+            theirs = peer.ask(case, mode="cold", seconds=seconds)
+            row.theirs = min(row.theirs or float("inf"), theirs["times"][0] / 1e9)
+            row.ours = min(row.ours, best(once, seconds))
+        yield row
+
+
+def streams(peer: Peer, nodes: int, pods: int) -> Iterator[Row]:
+    """Pods one after the other, each on the first node that fits; the picks must be the same."""
+    turns = [[claim(want("r", 1 + at % 2))] for at in range(4)]
+    for name, asked in (("count=1", turns[:1]), ("2+1 same group", [[ASKED["2+1 gpus same group, 2 selectors"]]])):
+        case, row = cluster(nodes), Row(f"stream of Pods on {nodes}x8, {name}")
+        theirs = peer.ask(case, mode="stream", pods=pods, turns=asked)
+        row.theirs = sorted(theirs["times"])[len(theirs["times"]) // 2] / 1e9
+        times, picks, slowest = stream(case, asked, pods)
+        first, later = times[0], sorted(times[1:])
+        row.ours = later[len(later) // 2]
+        row.remarks += [
+            f"p99 {shown(later[len(later) * 99 // 100])}",
+            f"first sight {shown(first)}, its longest slice {shown(slowest)}",
+        ]
+        if picks != theirs["picks"]:
+            row.remarks.append("DIFFERENT")
+        yield row
+
+
+def stream(case: Case, asked: list[list[Case]], pods: int) -> tuple[list[float], list[str], float]:
+    """Seconds for each Pod, what each got, and the longest slice of work."""
+    made, times, picks, slowest = inventory(case), [], [], 0.0
+    standing = [Standing(made, each) for each in asked]
+    gc.collect()
+    gc.freeze()
+    for pod in range(pods):
+        begun = time.perf_counter()
+        turn = pod % len(asked)
+        while True:
+            at = time.perf_counter()
+            is_over = standing[turn].run(SLICE)
+            slowest = max(slowest, time.perf_counter() - at)
+            if is_over:
+                break
+        node = made.nodes[standing[turn].first or ""]
+        outcome = solved({"nodes": [node], "claims": asked[turn]}, made)
+        assert isinstance(outcome, Allocated)
+        results = [result for each in outcome.results for result in each["devices"]["results"]]
+        made.hold(f"pod-{pod}", results)
+        times.append(time.perf_counter() - begun)
+        picks.append("".join(f"{result['pool']}/{result['device']} " for result in results))
+    gc.unfreeze()
+    return times, picks, slowest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--nodes", type=json.loads, default=[100, 1000])
+    asked = parser.parse_args()
+    print("| case | Kubernetes | headrace | ratio | |\n|---|---|---|---|---|")
+    with Peer() as peer:
+        sections = (
+            shapes(peer, EXPLODING, asked.seconds, asked.rounds, keep=False),
+            shapes(peer, EVERYDAY, asked.seconds, asked.rounds, keep=False),
+            (
+                row
+                for row in shapes(
+                    peer, {f"{k}, asked again": v for k, v in EVERYDAY.items()}, asked.seconds, asked.rounds, keep=True
+                )
+            ),
+            *(filtering(peer, nodes, asked.seconds, asked.rounds) for nodes in asked.nodes),
+            *(cold(peer, nodes, asked.seconds, asked.rounds) for nodes in asked.nodes),
+            streams(peer, 1000, 400),
+        )
+        for section in sections:
+            for row in section:
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

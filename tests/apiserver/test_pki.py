@@ -2,6 +2,8 @@
 
 import ssl
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_keys_and_kubeconfigs_are_readable_by_their_owner_only(tmp_path: Path) -
     assert len(private) == 6
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
     assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
-    assert load(tmp_path / "kubeconfig").certificate_pem == made.certificate("admin").read_text()
+    assert made.certificate("admin").read_text().endswith(load(tmp_path / "kubeconfig").certificate_pem)
 
 
 def test_a_half_made_leaf_is_made_again(tmp_path: Path) -> None:
@@ -66,3 +68,21 @@ def test_a_lost_key_or_an_expired_authority_is_said_and_not_replaced(tmp_path: P
     made.certificate("admin").unlink()
     with pytest.raises(RuntimeError, match=r"ca\.key is missing: restore it"):
         pki.ensure(tmp_path, NOW)
+
+
+def test_a_start_with_fresh_certificates_loads_no_cryptography(tmp_path: Path) -> None:
+    pki.ensure(tmp_path, NOW)
+    script = (
+        "import sys, pathlib; from headrace.apiserver import pki; "
+        f"pki.ensure(pathlib.Path({str(tmp_path)!r}), {NOW}).server_context(); assert 'cryptography' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_certificate_that_somebody_put_there_is_made_anew(tmp_path: Path) -> None:
+    made = pki.ensure(tmp_path, NOW)
+    foreign = made.certificate("viewer")
+    made.certificate("admin").write_text("".join(foreign.read_text().splitlines(keepends=True)[2:]))
+    before = made.certificate("admin").read_text()
+    pki.ensure(tmp_path, NOW)
+    assert made.certificate("admin").read_text() != before

@@ -5,7 +5,7 @@ uvicorn has no limit on headers, takes two Host headers and waits for a tricklin
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
@@ -21,6 +21,38 @@ LINGER_BYTES = 4 * BODY_BYTES
 
 _PHRASES = {400: b"400 Bad Request", 408: b"408 Request Timeout", 431: b"431 Request Header Fields Too Large"}
 _REASONS = {400: "BadRequest", 408: "Timeout", 431: "RequestHeaderFieldsTooLarge"}
+
+
+class OneWrite:
+    """The transport, holding an answer's head back for its body: over TLS two writes cost two records."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self.get_extra_info = transport.get_extra_info
+        self.is_closing = transport.is_closing
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            self._transport.write(self._head + data)
+            self._head = b""
+        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            self._loop.call_soon(self._flush)  # a stream's head does not wait for its first piece
+        else:
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
 
 
 class Connection(HttpToolsProtocol):
@@ -45,7 +77,7 @@ class Connection(HttpToolsProtocol):
         self.linger_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, OneWrite(transport, self.loop)))
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.certificate = certificate_of(tls.getpeercert())

@@ -152,7 +152,7 @@ async def test_custom_kinds_behave_as_built_in_ones(kubectl: Kubectl) -> None:
     assert 'unknown field "spec.ghost"' in unknown
     await kubectl("wait", "--for=condition=Ready", "widget/gear", "--timeout=5s")
     await kubectl("delete", "crd", "widgets.example.com")
-    assert "the server doesn't have a resource type" in await kubectl("get", "wd", code=1)
+    assert "the server could not find the requested resource" in await kubectl("get", "wd", code=1)
 
 
 async def test_wait_returns_when_it_holds_and_fails_when_it_does_not(kubectl: Kubectl) -> None:

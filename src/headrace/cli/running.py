@@ -4,9 +4,12 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 
 import click
+
+SWITCH_SECONDS = 0.0005
 
 
 def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: bool = False) -> None:
@@ -36,6 +39,8 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: b
         if serves:
             import uvloop
 
+            # With the default of 5 ms a busy event loop would starve the store's writer thread.
+            sys.setswitchinterval(SWITCH_SECONDS)
             uvloop.run(whole())
         else:
             asyncio.run(whole())

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,6 +18,8 @@ from headrace.serve.announcement import Announced, announcing
 from headrace.serve.home import Home, HomeSettings, home
 from headrace.serve.supervisor import supervise
 from headrace.store.kubernetes import KubernetesStore
+
+CERTIFICATE_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ async def _until(stop: asyncio.Event, running: Home) -> None:
         raise RuntimeError(running.why[0])
 
 
-async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger):  # type: ignore[no-untyped-def]
+async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger) -> list[Coroutine[Any, Any, None]]:
     if not settings.with_agent:
         return []
     server = running.running.url
@@ -81,8 +84,15 @@ async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger)
     agent = ("agent", *shared, "--agents-server", agents, *settings.agent)
     return [
         supervise("agent", agent, environment, log),
-        *(supervise(name, ("driver", name, *shared), {}, log) for name in settings.drivers),
+        *(_driver(settings, supervise(name, ("driver", name, *shared), {}, log)) for name in settings.drivers),
     ]
+
+
+async def _driver(settings: UpSettings, running: Coroutine[Any, Any, None]) -> None:
+    """A driver speaks with the agent's certificate, so it starts when there is one."""
+    while not Credentials(settings.agent_dir / "pki").exist():
+        await asyncio.sleep(CERTIFICATE_LOOK_SECONDS)
+    await running
 
 
 async def join_token(kubeconfig: Path, node: str, ttl_seconds: float = 15 * 60) -> str:

@@ -90,8 +90,8 @@ async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger)
 
 async def _driver(settings: UpSettings, running: Coroutine[Any, Any, None]) -> None:
     """A driver speaks with the agent's certificate, so it starts when there is one."""
-    while not Credentials(settings.agent_dir / "pki").exist():
-        await asyncio.sleep(CERTIFICATE_LOOK_SECONDS)
+    while not Credentials(settings.agent_dir / "pki").exist():  # noqa: ASYNC110
+        await asyncio.sleep(CERTIFICATE_LOOK_SECONDS)  # another process writes it
     await running
 
 

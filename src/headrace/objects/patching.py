@@ -32,7 +32,9 @@ class Patch:
                 case "json":
                     changed = patches.apply_json(obj, self.document)
                 case _:
-                    changed = patches_strategic.apply(obj, self.document, schemas.bare()[schema], schemas.resolve)
+                    changed = patches_strategic.apply(
+                        obj, self.document, schemas.bare()[schema], schemas.resolve_for_patch
+                    )
         except patches.PatchTooLarge as error:
             raise BadRequest(str(error)) from error
         except patches.BadPatch as error:

@@ -14,6 +14,7 @@ from headrace.objects.formats import FORMATS
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+POD_STATUS = "io.k8s.api.core.v1.PodStatus"
 ALWAYS = (META + "DeleteOptions", META + "Status", META + "ObjectMeta", META + "ListMeta")
 SUBRESOURCE_BODIES = {
     "binding": "io.k8s.api.core.v1.Binding",
@@ -87,6 +88,26 @@ def reference(schema: Mapping[str, Any]) -> str:
 def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = reference(schema)
     return bare()[name] if name else schema
+
+
+def resolve_for_patch(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As `resolve`, for strategic merge: here container statuses are merged by name.
+
+    Kubernetes replaces the list, because a kubelet is its only writer. Here it has two: the agent tells what is, the
+    resize controller what is admitted, each of its own fields alone.
+    """
+    name = reference(schema)
+    return _merged_statuses() if name == POD_STATUS else resolve(schema)
+
+
+@cache
+def _merged_statuses() -> Schema:
+    status = bare()[POD_STATUS]
+    by_name = {"x-kubernetes-patch-merge-key": "name", "x-kubernetes-patch-strategy": "merge"}
+    merged = {
+        name: {**status["properties"][name], **by_name} for name in ("containerStatuses", "initContainerStatuses")
+    }
+    return {**status, "properties": {**status["properties"], **merged}}
 
 
 def references(node: Any) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.api import kinds
 from headrace.api.objects import Fields, Object
-from headrace.objects import admission, decoding, generated_names, refusals
+from headrace.objects import admission, decoding, generated_names, managed_fields, refusals
 from headrace.objects.bodies import clone, decode, encode
 from headrace.objects.crd import establish
 from headrace.objects.formats import format_time
@@ -142,6 +142,8 @@ def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Obje
     if strategy.counts_generations:
         meta["generation"] = 1
     strategy.default(obj)
+    # What the caller asked for is the caller's; what is set after this line is nobody's.
+    managed_fields.record(served, None, obj, caller.field_manager, meta["creationTimestamp"], "")
     strategy.prepare_create(obj)
     admission.admit_new(home, served, obj)
     errors = FieldErrors()
@@ -256,6 +258,8 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     strategy.validate_change(wanted.subresource, obj, old, errors)
     if errors:
         raise refusals.invalid(served.kind, wanted.name, errors)
+    now = format_time(home.wall())
+    managed_fields.record(served, old, obj, caller.field_manager, now, wanted.subresource)
     return obj
 
 

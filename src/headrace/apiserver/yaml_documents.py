@@ -20,7 +20,20 @@ def load(body: bytes) -> Any:
     for event in yaml.parse(body, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError(f"alias *{event.anchor}: aliases are not accepted, write the value out")
-    return yaml.load(body, Loader=_Loader)
+    return _with_text_keys(yaml.load(body, Loader=_Loader))
+
+
+def _with_text_keys(value: Any) -> Any:
+    """JSON knows only text as a key; YAML reads `1` and `no` as others (sigs.k8s.io/yaml turns them back the same)."""
+    if isinstance(value, dict):
+        return {_key(key): _with_text_keys(each) for key, each in value.items()}
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key if isinstance(key, str) else str(key)
 
 
 def dump(value: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import stat
 import sys
@@ -211,6 +212,43 @@ async def test_a_path_longer_than_a_sockets_address_works(tmp_path: Path) -> Non
     await kept.start("a", "true")
     await kept.ended("a")
     await kept.clear()
+
+
+async def test_without_free_descriptors_it_says_so_and_goes_on_afterwards(kept: Kept) -> None:
+    await kept.start("a", "sh", "-c", "while :; do echo tick; sleep 0.05; done")
+    keeper = await kept.pid()
+    limits = resource.prlimit(keeper, resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir(f"/proc/{keeper}/fd"))) + 1
+    for spare in range(8):
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (used + spare, limits[1]))
+        with pytest.raises(KeeperRefused, match="Too many open files"):
+            await kept.start("b", "true")
+    other = KeeperClient(kept.data_dir)
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, (used, limits[1]))
+    refused = asyncio.create_task(other.call("hello"))
+    written = len(kept.lines("a"))
+    await eventually(lambda: len(kept.lines("a")) > written + 1)
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, limits)
+    assert (await refused)["pid"] == keeper
+    await other.close()
+    await kept.start("b", "true")
+    await kept.ended("b")
+    await kept.client.call("remove", {"id": "b"})
+    await eventually(lambda: len(os.listdir(f"/proc/{keeper}/fd")) <= used)
+
+
+async def test_a_log_that_cannot_be_written_holds_its_container_up_and_loses_nothing(kept: Kept) -> None:
+    """As a full disk does: the container waits, and goes on when there is room again."""
+    keeper = await kept.pid()
+    limits = resource.prlimit(keeper, resource.RLIMIT_FSIZE)
+    await kept.start("a", "sh", "-c", "seq 1 5; read line < /dev/null; sleep 0.3; seq 6 50000; exit 5")
+    await eventually(lambda: len(kept.lines("a")) == 5)
+    resource.prlimit(keeper, resource.RLIMIT_FSIZE, (1000, limits[1]))
+    await eventually(lambda: "File too large" in (kept.data_dir / "keeper/keeper.log").read_text())
+    assert len(kept.lines("a")) < 50
+    resource.prlimit(keeper, resource.RLIMIT_FSIZE, limits)
+    assert (await kept.ended("a"))["exit_code"] == 5
+    assert kept.lines("a") == [str(number) for number in range(1, 50_001)]
 
 
 async def test_no_line_of_a_chatty_container_is_lost(kept: Kept) -> None:

@@ -13,6 +13,7 @@ from headrace.node.cgroups.group import Group
 from headrace.node.cgroups.hierarchy import UNIFIED, Hierarchies, Version
 from headrace.node.cgroups.v1 import V1Group
 from headrace.node.cgroups.v2 import V2Group
+from headrace.node.keeper import identity
 
 PARENT = "headrace"
 SUPERVISOR = "headrace-supervisor"  # v2: where the agent itself goes, since only leaves may have processes
@@ -72,9 +73,9 @@ class Tree:
                 if attempt == _ATTEMPTS - 1:
                     raise
 
-    def prune(self) -> None:
-        """Remove the parents if they are empty."""
-        for parent in self._parents.values():
+    def prune(self, others: Iterable[Path] = ()) -> None:
+        """Remove the parents, and `others` like them, if they are empty."""
+        for parent in (*self._parents.values(), *others):
             for directory in (parent, parent.parent):
                 with contextlib.suppress(OSError):  # not empty: still needed, by us or by another instance
                     directory.rmdir()
@@ -152,12 +153,24 @@ def _v2_refusal(place: Path, root: Path) -> str | None:
 
 
 def _leave(place: Path) -> None:
-    """Only leaves may have processes: move ourselves, if nobody else is here, to a leaf."""
-    if set(files.read(place / "cgroup.procs").split()) != {str(os.getpid())}:
+    """Only leaves may have processes: move ourselves and what started us to a leaf, if nobody else is here."""
+    here = files.read(place / "cgroup.procs").split()
+    if not here or not all(_is_ours(int(pid)) for pid in here):
         return
     leaf = place / SUPERVISOR
     leaf.mkdir(exist_ok=True)
-    files.write(leaf / "cgroup.procs", str(os.getpid()))
+    for pid in here:
+        files.write(leaf / "cgroup.procs", pid)
+
+
+def _is_ours(pid: int) -> bool:
+    """Of our process group, or of that of the headrace that started us; a shell has its own."""
+    found, groups = identity.stat(pid), {os.getpgrp()}
+    parent = os.getppid()
+    with contextlib.suppress(OSError):
+        if os.path.samefile(f"/proc/{parent}/exe", "/proc/self/exe"):
+            groups.add(os.getpgid(parent))
+    return found is not None and found.group in groups
 
 
 def _writable(directory: Path) -> bool:

@@ -6,12 +6,13 @@ ZOMBIE_STATES = ("Z", "X")
 class Stat:
     """The fields of /proc/PID/stat that identify a process, say what it used and how it ended."""
 
-    __slots__ = ("cpu_ticks", "parent", "resident_pages", "session", "start_ticks", "state", "status")
+    __slots__ = ("cpu_ticks", "group", "parent", "resident_pages", "session", "start_ticks", "state", "status")
 
     def __init__(self, text: str) -> None:
         fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
         self.state = fields[0]
         self.parent = int(fields[1])
+        self.group = int(fields[2])
         self.session = int(fields[3])
         self.cpu_ticks = sum(map(int, fields[11:15]))  # its own and its waited-for children's
         self.start_ticks = int(fields[19])

@@ -20,6 +20,7 @@ from headrace.node.keeper.record import Records
 
 CONNECTIONS = 64
 RETRY_SECONDS = 1.0  # a log that could not be written is tried again
+OWN_LOG_BYTES = 1 << 20
 IDLE_SECONDS = 60.0  # with no containers and no clients the keeper goes away; the next client starts another
 
 TYPE_CHECKING = False
@@ -51,6 +52,8 @@ class Keeper:
         self._scratch = Scratch()
         self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._wake_reading, self._wake_writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._said = ""
         self._stopping = False
         self._orphans = False
         self._quiet_since = time.monotonic()
@@ -114,7 +117,14 @@ class Keeper:
     # ---- clients
 
     def _on_connect(self, _: int) -> None:
-        client, _address = self._listener.accept()
+        try:
+            client, _address = self._listener.accept()
+        except OSError:  # no descriptor is free: with the spare one the client is told no, and does not wait for ever
+            os.close(self._spare)
+            with contextlib.suppress(OSError):
+                self._listener.accept()[0].close()
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            return
         peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _, uid, _ = struct.unpack("iII", peer)
         if uid not in (0, os.geteuid()) or len(self._connections) >= CONNECTIONS:
@@ -158,7 +168,11 @@ class Keeper:
             return
         answer: Any
         if operation == "list":
-            answer = [container.state for container in self._containers.values() if container.id not in self._starting]
+            answer = [
+                container.state
+                for container in self._containers.values()
+                if container.id not in self._starting or request.get("starting")
+            ]
         elif operation == "get":
             found = self._containers.get(str(request.get("id")))
             answer = found.state if found is not None and found.id not in self._starting else None
@@ -199,6 +213,9 @@ class Keeper:
             raise Failed("StartFailed", spawn.describe("log", error, spec)) from None
         try:
             child = spawn.fork(spec, container.marker, outputs, self._stage, self._most_files)
+        except OSError as error:
+            container.abandon()
+            raise Failed("StartFailed", f"fork: {error.strerror}") from None
         finally:
             for output in outputs:
                 os.close(output)
@@ -377,4 +394,11 @@ class Keeper:
                 os.unlink(os.path.join(self._fifos, name))
 
     def _say(self, text: str) -> None:
-        os.write(2, f"keeper: {text}\n".encode())
+        """To keeper.log, which is bounded; the same words not twice in a row."""
+        if text == self._said:
+            return
+        self._said = text
+        with contextlib.suppress(OSError):  # the disk may be what this is about
+            if os.fstat(2).st_size > OWN_LOG_BYTES:
+                os.ftruncate(2, 0)
+            os.write(2, f"keeper: {text}\n".encode())

@@ -40,9 +40,16 @@ class Child:
 
 def fork(spec: "dict[str, Any]", marker: str, outputs: tuple[int, int], stage: str, most_files: int) -> Child:
     """Fork a child that will become `spec`; `most_files` is its hard limit. `outputs` stay the caller's."""
-    go_reading, go_writing = os.pipe()
-    status_reading, status_writing = os.pipe()
-    pid = os.fork()
+    pipes: list[int] = []
+    try:
+        pipes += os.pipe()
+        pipes += os.pipe()
+        pid = os.fork()
+    except OSError:  # no descriptor or no process is free
+        for end in pipes:
+            os.close(end)
+        raise
+    go_reading, go_writing, status_reading, status_writing = pipes
     if pid == 0:
         os.close(go_writing)
         _become(spec, marker, outputs, stage, most_files, go_reading, status_writing)

@@ -44,21 +44,21 @@ class ProcessRuntime:
         self._keeper, self._tree, self._detail = keeper, tree, detail
         self._states: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, Limits] = {}  # limits in the caller's words; the kernel keeps whole pages
+        self._emptied: set[Path] = set()  # parents of removed groups; another agent may have had another place
         self._census = Census()
         self._cpus = sorted(os.sched_getaffinity(0))
 
     @classmethod
     async def open(cls, data_dir: Path, hierarchies: Hierarchies | None = None) -> "ProcessRuntime":
         """Start the keeper if it is absent, find out what can be enforced. Raises KeeperFailed."""
-        keeper_directory = await ensure_keeper(data_dir)
         _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a meter keeps seven files open
-        instance = hashlib.sha256(os.fsencode(keeper_directory.resolve())).hexdigest()[:8]
         try:
-            tree: Tree | None = plant(hierarchies or hierarchy.find(), instance)
+            tree: Tree | None = plant(hierarchies or hierarchy.find(), _instance(data_dir))
             detail = f"cgroup {tree.version}" if tree is not None else ""
         except Unavailable as unavailable:
             tree, detail = None, f"{unavailable}; whole CPUs by affinity, address space of each process by rlimit"
+        await ensure_keeper(data_dir)  # after the agent has found its place, in which the keeper then is too
         runtime = cls(KeeperClient(data_dir), tree, detail)
         await runtime._sweep()
         return runtime
@@ -67,7 +67,7 @@ class ProcessRuntime:
         """Let go of the keeper; containers run on."""
         await self._keeper.close()
         if self._tree is not None:
-            self._tree.prune()
+            self._tree.prune(self._emptied)
 
     async def stop_keeper(self) -> None:
         """End the keeper too. Raises KeeperRefused while containers run."""
@@ -123,6 +123,7 @@ class ProcessRuntime:
         if self._tree is not None:
             group = self._tree.at(known["cgroups"]) if known and known["cgroups"] else self._tree.group(id)
             await asyncio.to_thread(group.remove)
+            self._emptied.update(Path(directory).parent for directory in group.directories)
 
     async def list(self) -> list[ContainerState]:
         states = await self._keeper.call("list")
@@ -262,11 +263,16 @@ class ProcessRuntime:
         """Remove groups of starts that were cut short: no record, no process."""
         if self._tree is None:
             return
-        known = {state.id for state in await self.list()}
+        known = {state["id"] for state in await self._keeper.call("list", {"starting": True})}
         for id in self._tree.names() - known:
             group = self._tree.group(id)
             if not in_groups(group.directories):
                 await asyncio.to_thread(group.remove)
+
+
+def _instance(data_dir: Path) -> str:
+    """Two headraces on one machine have their cgroups apart."""
+    return hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]
 
 
 def _while_running(id: str, call: Callable[[], T]) -> T:

@@ -20,7 +20,6 @@ from headrace.apiserver.discovery import Discovery
 from headrace.apiserver.joining import Joining
 from headrace.apiserver.lanes import Streams
 from headrace.apiserver.logs import PodLogs
-from headrace.apiserver.namespaces import ensure_namespaces
 from headrace.apiserver.node_authorization import NodeAuthorizer
 from headrace.apiserver.nodes import Nodes, NoNodes
 from headrace.apiserver.observing import Health, Observations
@@ -108,7 +107,7 @@ async def serve(
         write_kubeconfig(pki, data_dir / f"{client}.kubeconfig", url, client)
 
     streams, health, observations = Streams(), Health(), Observations()
-    await ensure_namespaces(store)
+    await store.bootstrap()
     authenticator = Authenticator(store, wall, streams.end_of)
     await authenticator.load()
     routes = Routes(

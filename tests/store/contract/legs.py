@@ -12,6 +12,7 @@ from pathlib import Path
 from headrace.objects.local import Caller, LocalStore
 from headrace.store.protocol import Store
 from headrace.store.sqlite import open_rows
+from tests.apiserver.serving import serving
 
 Leg = Callable[[Path], AbstractAsyncContextManager[Store]]
 
@@ -40,4 +41,11 @@ async def in_a_file(directory: Path) -> AsyncIterator[Store]:
     await store.rows.close()
 
 
-LEGS: dict[str, Leg] = {"in-memory": in_memory, "file": in_a_file}
+@asynccontextmanager
+async def over_http(directory: Path) -> AsyncIterator[Store]:
+    """Our own API server on a free port, its administrator's certificate, and a file as in production."""
+    async with serving(directory, durable=True) as server, server.remote() as store:
+        yield store
+
+
+LEGS: dict[str, Leg] = {"in-memory": in_memory, "file": in_a_file, "http": over_http}

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 
+SHORTEST_SECONDS = 0.001  # a remainder of rounding (1e-15 s) would be looked at again and again in the same instant
+
+
 class QueueMetrics(Protocol):
     def added(self, depth: int) -> None: ...
 
@@ -53,6 +56,7 @@ class Queue:
         if seconds <= 0:
             self.add(key)
             return
+        seconds = max(seconds, SHORTEST_SECONDS)
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None:

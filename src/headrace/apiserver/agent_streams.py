@@ -44,22 +44,11 @@ class AgentConnection:
         self._outbox: asyncio.Queue[wire.ToAgent | None] = asyncio.Queue(OUTBOX)
         self._requests: dict[int, _Answers] = {}
         self._last_number = 0
-        self._closed = asyncio.Event()
+        self._is_closed = False
 
     async def messages(self) -> AsyncIterator[wire.ToAgent]:
-        closing = asyncio.ensure_future(self._closed.wait())
-        try:
-            while not closing.done():
-                taking = asyncio.ensure_future(self._outbox.get())
-                await asyncio.wait({taking, closing}, return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done():
-                    taking.cancel()
-                    return
-                message = taking.result()
-                if message is not None:
-                    yield message
-        finally:
-            closing.cancel()
+        while (message := await self._outbox.get()) is not None:
+            yield message
 
     async def receive(self, messages: AsyncIterable[wire.FromAgent]) -> None:
         """Returns when the agent goes or sends what it may not."""
@@ -76,14 +65,19 @@ class AgentConnection:
             self.close()
 
     def close(self) -> None:
-        """End the stream; every request under way is told so."""
-        self._closed.set()
+        """End the stream; every request under way is told so. What was still to be sent is not."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        while not self._outbox.empty():
+            self._outbox.get_nowait()
+        self._outbox.put_nowait(None)
         for answers in self._requests.values():
             answers.queue.put_nowait(END)
 
     async def ask(self, message: wire.ToAgent) -> AsyncIterator[wire.FromAgent]:
         """The answers to one request, up to its end; closing it cancels. Raises AgentRefused, Unavailable."""
-        if self._closed.is_set():
+        if self._is_closed:
             raise Unavailable(f"the stream of node {self.node!r} ended")
         self._last_number += 1
         number = message.request_id = self._last_number
@@ -98,12 +92,13 @@ class AgentConnection:
                     _raise_for(answer.end)
                     return
                 yield answer
-                if size := len(answer.chunk.data):
+                size = len(answer.chunk.data)
+                if size and not self._is_closed:
                     answers.unread_bytes -= size
                     await self._outbox.put(wire.ToAgent(request_id=number, credit=wire.Credit(bytes=size)))
         finally:
             del self._requests[number]
-            if not ended and not self._closed.is_set():
+            if not ended and not self._is_closed:
                 self._cancel(number)
 
     def _cancel(self, number: int) -> None:

@@ -1,7 +1,6 @@
 """A server, an agent and a driver as in production: TLS, join token, HTTP, the gRPC stream, unix sockets, processes."""
 
 import asyncio
-import contextlib
 import time
 from contextlib import asynccontextmanager
 
@@ -223,17 +222,21 @@ async def test_a_revoked_node_loses_its_stream_within_a_second(tmp_path):
         await create(here.store, pod(containers=[shell("echo here; sleep 1000")], terminationGracePeriodSeconds=1))
         await until(here.store, is_running)
         await eventually(lambda: here.log("p"), lambda text: text == "here\n")
-        begun = time.monotonic()
-        await revoke_user(here.store, "system:node:node-a", time.time())
-        await eventually(lambda: reachable(here), lambda yes: not yes)
-        assert time.monotonic() - begun < 1.0
+        async with here.agents_channel() as channel:
+            stub = NodeAgentStub(channel)
+            assert await answers(stub)
+            begun = time.monotonic()
+            await revoke_user(here.store, "system:node:node-a", time.time())
+            await eventually(lambda: answers(stub), lambda yes: not yes)
+            assert time.monotonic() - begun < 1.0
 
 
-async def reachable(here):
-    with contextlib.suppress(Exception):
-        await here.log("p")
-        return True
-    return False
+async def answers(stub):
+    try:
+        await stub.GetResourceStatus(wire.GetResourceStatusRequest(workload_id="default/p/main"))
+    except grpc.aio.AioRpcError as error:
+        return error.code() is not grpc.StatusCode.UNAVAILABLE
+    return True
 
 
 def named(name, kind, **spec):

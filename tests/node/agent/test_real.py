@@ -1,5 +1,6 @@
 """The real agent with the real process runtime: `sh` processes under a keeper, on the real store."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -34,14 +35,10 @@ async def process_runtime():
     try:
         yield runtime, directory
     finally:
-        for each in await runtime.list():
-            if each.state == "running":
-                await runtime.kill(each.id)
-        async for _ in runtime.changes():
-            if not any(each.state == "running" for each in await runtime.list()):
-                break
-        for each in await runtime.list():
-            await runtime.remove(each.id)
+        while states := await runtime.list():
+            for each in states:
+                await (runtime.kill(each.id) if each.state == "running" else runtime.remove(each.id))
+            await asyncio.sleep(0.01)
         await runtime.stop_keeper()
         shutil.rmtree(directory)
 

@@ -20,6 +20,7 @@ from headrace.devices.allocate.rooms import Rooms
 from headrace.devices.allocate.structure import Structure, bits
 
 CHOICES = 128
+VALUES_AT_ONCE = 8  # so many values are looked at for one unit of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +142,8 @@ class Bounds:
         self._looked += 1
         domains: list[tuple[list[int], list[int]]] = []
         for members, masks in self._open_constraints(needs, partial):
-            viable = [
-                mask
-                for mask in masks
-                if all((needs[member].of & mask).bit_count() >= needs[member].number for member in members)
-            ]
+            self._looked += len(masks) // VALUES_AT_ONCE * len(members)
+            viable = [mask for mask in masks if self._may_serve([needs[member] for member in members], mask)]
             if not viable:
                 return False
             domains.append((members, viable))
@@ -159,6 +157,17 @@ class Bounds:
             if all(need.of.bit_count() >= need.number for need in narrowed) and self._is_enough(narrowed, partial):
                 return True
         return False
+
+    def _may_serve(self, needs: list[Need], mask: int) -> bool:
+        """Whether devices of one value are enough, each need for itself and all without admin access together."""
+        union = total = 0
+        for need in needs:
+            here = need.of & mask
+            if here.bit_count() < need.number:
+                return False
+            if not need.want.is_admin:
+                union, total = union | here, total + need.number
+        return bool(union & self.structure.shareable) or union.bit_count() >= total
 
     def _open_constraints(self, needs: list[Need], partial: Partial) -> Iterator[tuple[list[int], list[int]]]:
         current = needs[0].want.claim
@@ -189,13 +198,24 @@ class Bounds:
                     continue
                 members = self._members(needs, claim, number)
                 masks = list(self.structure.groups[claim][number].values())
-                values = [
-                    (sum(1 << at for at, mask in enumerate(masks) if needs[member].of & mask), needs[member].number)
-                    for member in members
-                ]
+                total = sum(needs[member].number for member in members)
+                values = [(_values(masks, needs[member].of, total), needs[member].number) for member in members]
+                self._looked += len(masks) // VALUES_AT_ONCE * len(members)
                 if not has_enough(values):
                     return False
         return True
+
+
+def _values(masks: Sequence[int], of: int, enough: int) -> int:
+    """Which values the devices have; no more than all needs together could take, since any of them do then."""
+    found = number = 0
+    for at, mask in enumerate(masks):
+        if of & mask:
+            found |= 1 << at
+            number += 1
+            if number >= enough:
+                break
+    return found
 
 
 def _joined(needs: list[Need]) -> Need:

@@ -12,6 +12,8 @@ from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
 from headrace.devices.allocate.structure import Structure
 
+CLASSES_COUNTED = 64  # beyond, positions are told apart by the devices themselves: that finds fewer equal, but fast
+
 
 class Twins:
     """The classes of equal devices of one problem."""
@@ -19,16 +21,15 @@ class Twins:
     def __init__(self, problem: Problem, structure: Structure) -> None:
         self.problem, self.structure = problem, structure
         self._has_admin = any(want.is_admin for want in problem.demand.wants)
-        classes: dict[Hashable, int] = {}
+        numbers: dict[Hashable, int] = {}
+        self.classes: list[int] = []
+        self._class_of: list[int] = []
         for index in range(len(problem.devices)):
-            key = self._kind(index)
-            classes[key] = classes.get(key, 0) | 1 << index
-        self.classes = list(classes.values())
-        self._class_of = [0] * len(problem.devices)
-        for number, mask in enumerate(self.classes):
-            for index in range(len(problem.devices)):
-                if mask >> index & 1:
-                    self._class_of[index] = number
+            number = numbers.setdefault(self._kind(index), len(self.classes))
+            if number == len(self.classes):
+                self.classes.append(0)
+            self.classes[number] |= 1 << index
+            self._class_of.append(number)
         self._distinct = [
             [constraint.is_distinct for constraint in claim.constraints] for claim in problem.demand.claims
         ]
@@ -44,9 +45,9 @@ class Twins:
         if not any(member) and not any(failing):
             return None
         values = tuple(
-            next((value for value, mask in groups.items() if mask >> index & 1), None)
-            for of_claim in structure.groups
-            for groups in of_claim
+            problem.static_value(constraint, index)
+            for claim in problem.demand.claims
+            for constraint in claim.constraints
         )
         counters: Hashable = None
         if device.takes_counters:
@@ -88,9 +89,11 @@ class Twins:
         touched = 0
         for index in shared:
             touched |= 1 << index
-        counts = tuple(
-            ((mask & free & ~touched).bit_count(), (mask & options & ~touched).bit_count()) for mask in self.classes
-        )
+        counts: Hashable = (partial.taken, options)
+        if len(self.classes) <= CLASSES_COUNTED:
+            counts = tuple(
+                ((mask & free & ~touched).bit_count(), (mask & options & ~touched).bit_count()) for mask in self.classes
+            )
         shares = tuple(
             sorted(
                 (self._class_of[index], options >> index & 1, tuple(sorted(amounts.items())))

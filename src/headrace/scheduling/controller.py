@@ -102,6 +102,9 @@ class Scheduler:
         spec: Fields = pod.get("spec") or {}
         wanted = Wanted(key, spec, contribution(pod).admitted(), host_ports(spec))
         candidates = list(self.view.candidates())
+        if unmade := _unmade_claim(pod):
+            told = f'waiting for the resourceclaim of entry "{unmade}" to be created from its template'
+            return Seen(pod, (), waiting=told)
         claims, blocked = self._claims_of(pod)
         placements = [
             Placement(each.name, self._reasons(wanted, each), score(each.ledger, wanted.amounts)) for each in candidates
@@ -121,9 +124,7 @@ class Scheduler:
         """The Pod's claims by name, or why it cannot be placed anywhere yet."""
         claims: dict[str, Object] = {}
         for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
-            name = claim_of_entry(pod, entry)
-            if name is None:
-                return {}, f'waiting for the resourceclaim of entry "{entry["name"]}" to be created from its template'
+            name = str(claim_of_entry(pod, entry))
             claim = self._claims.get(f"{namespace_of(pod)}/{name}")
             if claim is None:
                 return {}, f'resourceclaim "{name}" not found'
@@ -218,6 +219,12 @@ def is_pending(pod: Fields) -> bool:
         and (pod.get("status") or {}).get("phase") not in TERMINAL
         and (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME
     )
+
+
+def _unmade_claim(pod: Fields) -> str:
+    """The first entry of spec.resourceClaims whose claim has not been made from its template yet."""
+    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
+    return next((str(entry["name"]) for entry in entries if claim_of_entry(pod, entry) is None), "")
 
 
 def _order(pod: Fields) -> tuple[int, str, str]:

@@ -33,6 +33,8 @@ class Placement:
 class Seen:
     """`blocked`: a reason that holds on every node (a claim that is not there, a fatal error of its selectors).
 
+    `waiting`: it is not its turn yet (a claim is being made); told in the condition, but no failure to be announced.
+
     `claims`: the Pod's claims by name, as they are stored.
     """
 
@@ -40,6 +42,7 @@ class Seen:
     placements: Sequence[Placement]
     claims: Mapping[str, Object] = field(default_factory=dict)
     blocked: str = ""
+    waiting: str = ""
 
 
 def plan(seen: Seen, now: float) -> tuple[Action, ...]:
@@ -50,6 +53,8 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
         return ()
     if spec.get("schedulingGates"):
         return _condition(pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+    if seen.waiting:
+        return _condition(pod, "Unschedulable", seen.waiting)
     if seen.blocked:
         count = len(seen.placements)
         return _unschedulable(pod, f"0/{count} nodes are available: {seen.blocked.rstrip('.')}.")

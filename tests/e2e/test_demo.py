@@ -1,0 +1,45 @@
+"""The demo from its first line to its last, against a transcript that people have read.
+
+What differs from run to run (ports, times, hashes, figures measured) is written as `…`. There is one transcript for a
+machine where cgroups enforce limits, one for where they are approximate.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+VARIES = (
+    (r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:…"),
+    (r"pid \d+", "pid …"),
+    (r"/\S*headrace-demo-\w+", "DATA"),
+    (r"uses \d\.\d\d CPU", "uses … CPU"),
+    (r"trainer(-2)?-gpu-[0-9a-f]{8}", r"trainer\1-gpu-…"),
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
+    (r"(Ready +<none> +)\d+s +(v[\d.]+)", r"\1…   \2"),
+    (r"in \d+ s\.", "in … s."),
+    (r"cgroup (v1|v2|hybrid)", "cgroup …"),
+    (r"(limits are approximate here|limits approximate): .*", r"\1: …"),
+    (r"affinity and rlimit: \d+m CPU", "affinity and rlimit: … CPU"),
+)
+
+
+def readable(transcript: str) -> str:
+    for pattern, stable in VARIES:
+        transcript = re.sub(pattern, stable, transcript)
+    return "\n".join(line.rstrip() for line in transcript.splitlines()) + "\n"
+
+
+def test_the_demo_reads_as_it_should():
+    command = [sys.executable, "-m", "headrace.cli", "demo", "--no-kubectl"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    name = "demo-enforced.txt" if "limits are enforced" in done.stdout else "demo-approximate.txt"
+    assert readable(done.stdout) == (HERE / name).read_text()
+
+
+def test_the_demos_manifests_are_those_of_the_examples():
+    for manifest in (ROOT / "src/headrace/cli/demo/manifests").iterdir():
+        assert manifest.read_text() == (ROOT / "examples/devices" / manifest.name).read_text()

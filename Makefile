@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100
 
-.PHONY: setup demo test slow reference lint types layers simulate lock check clean
+.PHONY: setup demo test slow reference cluster lint types layers simulate lock check clean
 
 setup: $(VENV)/.ready
 
@@ -24,7 +24,7 @@ demo: setup
 	@$(BIN)/headrace demo
 
 test: setup
-	$(BIN)/pytest -m "not slow and not slow_reference" -n 2 --dist loadgroup
+	$(BIN)/pytest -m "not slow and not slow_reference and not cluster" -n 2 --dist loadgroup
 
 slow: setup
 	$(BIN)/pytest -m "slow"
@@ -33,6 +33,11 @@ slow: setup
 reference: setup
 	@command -v go >/dev/null || { echo "make reference needs Go 1.26 on PATH"; exit 1; }
 	$(BIN)/pytest -m "slow_reference"
+
+# A real control plane, built with Go once (about 8 minutes, into ~/.cache/headrace), on loopback.
+cluster: setup
+	@command -v go >/dev/null || { echo "make cluster needs Go 1.26 on PATH"; exit 1; }
+	$(BIN)/pytest -m "cluster"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -48,16 +48,16 @@ from headrace.cel.values import (
 
 Slots = list[Value]
 Evaluator = Callable[[Slots], Value]
-Compiled = Callable[[Value], Value]
+Compiled = Callable[..., Value]
 
 
 def compile_plan(plan: Plan) -> Compiled:
-    """A function from the one input to the value; it raises EvaluationError."""
+    """A function from the inputs, in the order of the variables, to the value; it raises EvaluationError."""
     evaluator = _compile(plan.root)
-    if plan.slots == 1:
+    rest = [None] * (plan.slots - len(plan.variables))
+    if len(plan.variables) == 1 and not rest:
         return lambda value: evaluator([value])
-    rest = [None] * (plan.slots - 1)
-    return lambda value: evaluator([value, *rest])
+    return lambda *values: evaluator([*values, *rest])
 
 
 def _compile(step: Step) -> Evaluator:

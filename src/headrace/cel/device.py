@@ -59,14 +59,14 @@ def _environment(name: EnvironmentName) -> Environment:
     return Environment({"device": Type("struct", device)}, functions, {device: fields}, {"device": sizes})
 
 
-_ENVIRONMENTS: dict[EnvironmentName, Environment] = {
+ENVIRONMENTS: dict[EnvironmentName, Environment] = {
     name: _environment(name) for name in ("new", "new_list_attributes", "stored")
 }
 
 
 def environment_of(name: EnvironmentName) -> Environment:
     """What expressions over a device may use."""
-    return _ENVIRONMENTS[name]
+    return ENVIRONMENTS[name]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +261,7 @@ def _frozen(value: Value) -> Hashable:
 
 def compile_selector(expression: str, environment: EnvironmentName = "stored") -> Selector:
     """Compile for evaluation ("stored") or for admission ("new", "new_list_attributes"); raises CompileError."""
-    names = _ENVIRONMENTS[environment]
+    names = ENVIRONMENTS[environment]
     try:
         checked = check(expression, parse(expression, names.macros), names)
         issues = validate(checked)
@@ -279,6 +279,22 @@ def compile_selector(expression: str, environment: EnvironmentName = "stored") -
         return Selector(expression, environment, str(output), cost, columns(planned), planned, run)
     except RecursionError:
         raise CompileError("compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded") from None
+
+
+Problem = tuple[Literal["FieldValueTooLong", "FieldValueInvalid", "FieldValueForbidden"], str]
+
+
+def admission_problem(expression: str, environment: EnvironmentName = "new") -> Problem | None:
+    """Why the API refuses a selector, as a cause and its message; None for one that it takes."""
+    if len(expression.encode()) > EXPRESSION_BYTES:
+        return "FieldValueTooLong", f"may not be more than {EXPRESSION_BYTES} bytes"
+    try:
+        selector = compile_selector(expression, environment)
+    except CompileError as error:
+        return "FieldValueInvalid", error.detail
+    if selector.max_cost > COST_LIMIT:
+        return "FieldValueForbidden", "too complex, exceeds cost limit"
+    return None
 
 
 def with_hint(message: str) -> str:

@@ -41,8 +41,9 @@ def tokens(source: str) -> tuple[list[Token], list[Issue]]:
     while offset < len(source):
         match = _PATTERN.match(source, offset)
         if match is None:
-            issues.append(Issue(offset, f"Syntax error: token recognition error at: '{source[offset]}'"))
-            offset += 1
+            text = _unreadable(source, offset)
+            issues.append(Issue(offset, f"Syntax error: token recognition error at: '{text}'"))
+            offset += len(text)
             continue
         kind = match.lastgroup or "space"
         if kind != "space":
@@ -51,3 +52,10 @@ def tokens(source: str) -> tuple[list[Token], list[Issue]]:
         offset = match.end()
     found.append(Token("end", "<EOF>", len(source)))
     return found, issues
+
+
+def _unreadable(source: str, offset: int) -> str:
+    """A string that does not end takes the rest of its line along, anything else is one character."""
+    if source[offset] not in "\"'":
+        return source[offset]
+    return source[offset:].split("\n", 1)[0]

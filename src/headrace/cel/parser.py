@@ -102,6 +102,8 @@ class _Parser:
         return self._take() if self._is(mark) else None
 
     def _expect(self, mark: str) -> Token:
+        if self._token.kind == "end":
+            raise _SyntaxError(Issue(self._token.offset, f"Syntax error: missing '{mark}' at '<EOF>'"))
         if not self._is(mark):
             raise self._unexpected(f"'{mark}'")
         return self._take()

@@ -7,7 +7,7 @@ from headrace.cel.checker import Checked
 from headrace.cel.errors import EvaluationError, Issue
 from headrace.cel.libraries import regexes
 from headrace.cel.libraries.formatting import WRONG, FormatProblem, clauses
-from headrace.cel.libraries.times import read_duration, read_timestamp
+from headrace.cel.libraries.times import from_seconds, read_duration, read_timestamp
 from headrace.cel.types import Type, equivalent, is_optional, shown
 from headrace.cel.values import Duration, Timestamp
 
@@ -53,9 +53,11 @@ def _literal_argument(node: Call) -> list[Issue]:
     if node.function not in ("duration", "timestamp", "matches") or not node.arguments:
         return []
     argument = node.arguments[0]
-    if not isinstance(argument, Literal) or type(argument.value) is not str:
+    if not isinstance(argument, Literal) or type(argument.value) not in (str, int):
         return []
-    if node.function == "matches":
+    if type(argument.value) is int:
+        valid = node.function != "timestamp" or isinstance(from_seconds(argument.value), Timestamp)
+    elif node.function == "matches":
         valid = not isinstance(regexes.compiled(argument.value), EvaluationError)
     elif node.function == "duration":
         valid = isinstance(read_duration(argument.value), Duration)

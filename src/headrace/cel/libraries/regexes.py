@@ -20,7 +20,25 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
-        return EvaluationError(f"error parsing regexp: {error}")
+        return EvaluationError(f"error parsing regexp: {_words(error.args[0])}")
+
+
+# What RE2 and Go's regexp call differently.
+_GO_WORDS = {
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+
+
+def _words(told: bytes | str) -> str:
+    """RE2's complaint as Go words it."""
+    text = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    problem, _, part = text.partition(": ")
+    return f"{_GO_WORDS.get(problem, problem)}: `{part}`"
 
 
 def matches(text: Value, pattern: Value) -> Value:

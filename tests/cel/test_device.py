@@ -1,0 +1,101 @@
+"""Selectors beside their answers: limits of admission, what they read, the reference's oddities, answers as lines."""
+
+import json
+
+import pytest
+
+from headrace.cel.answers import answer_line
+from headrace.cel.device import admission_problem, compile_selector, prepare_device
+from tests.cel.vectors import devices
+
+GPU = "gpu.example.com"
+
+
+@pytest.mark.parametrize(
+    ("expression", "cause"),
+    [
+        pytest.param('device.driver == "x"', None, id="takes a plain selector"),
+        pytest.param("true" + " " * 10 * 1024, "FieldValueTooLong", id="refuses more than ten KiB"),
+        pytest.param("device.foo", "FieldValueInvalid", id="refuses what does not compile"),
+        pytest.param(
+            '["a","b"].join(",") == "a,b"',
+            "FieldValueForbidden",
+            id="refuses even a join of constants, as the reference",
+        ),
+        pytest.param(
+            f'device.attributes["{GPU}"].zones.includes("a")',
+            "FieldValueInvalid",
+            id="refuses a function of a later version",
+        ),
+        pytest.param(
+            '["a"].map(x, device.driver).join("").matches(device.driver)',
+            "FieldValueForbidden",
+            id="refuses what may cost too much",
+        ),
+    ],
+)
+def test_admission(expression: str, cause: str | None) -> None:
+    problem = admission_problem(expression)
+    assert (problem and problem[0]) == cause
+
+
+@pytest.mark.parametrize(
+    ("expression", "reads"),
+    [
+        pytest.param("device.driver == 'x'", {("driver",)}, id="the driver"),
+        pytest.param("device.allowMultipleAllocations", {("allowMultipleAllocations",)}, id="a flag"),
+        pytest.param(
+            f'device.attributes["{GPU}"].model == "A" && device.capacity["{GPU}"].memory.isInteger()',
+            {("attributes", GPU, "model"), ("capacity", GPU, "memory")},
+            id="an attribute and a capacity",
+        ),
+        pytest.param(
+            f'cel.bind(dra, device.attributes["{GPU}"], dra.a == dra.b)',
+            {("attributes", GPU)},
+            id="a domain that is bound",
+        ),
+        pytest.param(f'"model" in device.attributes["{GPU}"]', {("attributes", GPU)}, id="the names of a domain"),
+        pytest.param(
+            f'has(device.attributes["{GPU}"].model)', {("attributes", GPU, "model")}, id="whether one is there"
+        ),
+        pytest.param("device.attributes.all(d, d != '')", None, id="all domains: the whole device"),
+        pytest.param("device.attributes[device.driver].model == 'A'", None, id="a computed domain: the whole device"),
+        pytest.param("true", set(), id="nothing"),
+    ],
+)
+def test_what_a_selector_reads(expression: str, reads: set[tuple[str, ...]] | None) -> None:
+    assert compile_selector(expression).reads == (None if reads is None else frozenset(reads))
+
+
+def test_comparing_with_a_fraction_makes_a_quantity_no_integer_for_the_rest_of_one_evaluation() -> None:
+    device = prepare_device(GPU, {}, {"memory": {"value": "80Gi"}})
+    memory = f'device.capacity["{GPU}"].memory'
+    assert compile_selector(f"{memory}.isInteger()").matches(device)
+    assert not compile_selector(f'{memory}.isGreaterThan(quantity("1.5Gi")) && {memory}.isInteger()').matches(device)
+    assert compile_selector(f'{memory}.isGreaterThan(quantity("1.5Gi"))').matches(device)
+    assert compile_selector(f"{memory}.isInteger()").matches(device)
+
+
+def test_a_bound_empty_list_grows_in_place_as_in_the_reference() -> None:
+    device = prepare_device(GPU, {}, {})
+    assert compile_selector("cel.bind(l, [], size(l + [1]) + size(l)) == 2").matches(device)
+    assert compile_selector("cel.bind(l, [0], size(l + [1]) + size(l)) == 3").matches(device)
+
+
+def test_what_makes_the_reference_panic_is_not_absorbed() -> None:
+    device = prepare_device(GPU, {"v": {"version": "1.0.0"}}, {})
+    missing = f'device.attributes["{GPU}"].missing == 1'
+    panics = f'device.attributes["{GPU}"].v in ["1.0.0"]'
+    assert compile_selector(f"{missing} || true").matches(device)
+    with pytest.raises(Exception, match="internal error: runtime error: hash of unhashable type"):
+        compile_selector(f"{panics} || true").matches(device)
+
+
+def test_an_answer_is_one_line_with_every_field() -> None:
+    line = answer_line(json.dumps({"id": "a", "expr": "device.driver.startsWith('é')"}), devices())
+    found = json.loads(line)
+    assert "\n" not in line
+    assert set(found) >= {"id", "compile_new", "compile_stored", "output_type", "max_cost", "results", "actual_cost"}
+    assert found["results"] == dict.fromkeys(devices(), False)
+    refused = json.loads(answer_line('{"id": "b", "expr": "1 +"}', devices()))
+    assert (refused["compile_new"], refused["compile_stored"], refused["results"]) == (False, False, None)

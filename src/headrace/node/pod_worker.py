@@ -4,7 +4,7 @@ Decisions are `pods_plan`'s and `pod_status`'s; this carries them out, one thing
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,6 +77,7 @@ class PodWorker:
         self.confirmed = False  # this worker itself deleted the object
         self._means = means
         self._memory: dict[str, Memory] = {}
+        self._held: set[str] = set()  # containers with an actuator
         self._setup = Setup()
         self._refreshed = 0.0
         self._wake = asyncio.Event()
@@ -109,6 +110,7 @@ class PodWorker:
                 until = self._means.clock.wall() + RETRY_SECONDS
             await self._wait(until)
         self._probes.stop()
+        self._release(tuple(self._held))
 
     async def _wait(self, until: float | None) -> None:
         if self.is_finished or self._wake.is_set():
@@ -122,6 +124,7 @@ class PodWorker:
         """Act until there is nothing to do now; answers when to look again."""
         while True:
             seen, now = self._see(), self._means.clock.wall()
+            self._release(each.id for each in seen.states if each.state == "exited")
             actions = plan(seen, now)
             doing = [action for action in actions if not isinstance(action, Look)]
             if not doing or isinstance(doing[-1], Finish):
@@ -133,6 +136,11 @@ class PodWorker:
                 await self._perform(action)
             if self.is_finished:
                 return None
+
+    def _release(self, ended: Iterable[str]) -> None:
+        for id in self._held.intersection(ended):
+            self._means.actuators.release(id)
+            self._held.remove(id)
 
     def _see(self) -> Seen:
         return Seen(
@@ -318,14 +326,12 @@ class PodWorker:
         resizing: Problem | None = None
         for container in (*seen.pod.spec.init_containers, *seen.pod.spec.containers):
             runs = runs_of(seen.pod, container.name, seen.states)
-            for run in runs:
-                if not run.is_running:
-                    self._means.actuators.release(run.state.id)
             if not runs or not runs[-1].is_running:
                 continue
             self._probes.watch(container, runs[-1].state)
             status = seen.pod.container_status(container.name)
             limits = admitted(container, status)
+            self._held.add(runs[-1].state.id)
             actuator = self._means.actuators.hold(runs[-1].state.id, limits, seen.pod.version, self._told)
             if not actuator.is_converged and actuator.problem is None:
                 with suppress(TimeoutError):

@@ -24,6 +24,7 @@ class Pods:
     def __init__(self, means: Means, tasks: asyncio.TaskGroup, revision: Callable[[], str]) -> None:
         self._means, self._tasks, self._revision = means, tasks, revision
         self._workers: dict[str, PodWorker] = {}
+        self._ended: set[str] = set()  # deleted by this agent; the watch, which may be behind, has not told it yet
         self._leaving: dict[str, float] = {}  # uid of a Pod whose object is gone: since when (monotonic)
         self._orphans_known = False
         self._to_confirm = ""
@@ -37,6 +38,8 @@ class Pods:
             pod = view(after)
         except msgspec.ValidationError as error:
             self._means.log.warning("not a Pod", uid=uid_of(after), version=version_of(after), error=str(error))
+            return
+        if pod.uid in self._ended:
             return
         worker = self._workers.get(pod.uid)
         if worker is None:
@@ -99,6 +102,7 @@ class Pods:
         return {"cpu": cpu, "memory": memory}
 
     def _lost(self, uid: str) -> None:
+        self._ended.discard(uid)
         worker = self._workers.get(uid)
         if worker is None or not worker.confirmed:
             self._to_confirm = self._revision()
@@ -114,6 +118,8 @@ class Pods:
         await worker.run()
         uid = worker.pod.uid
         self._leaving.pop(uid, None)
+        if not worker.is_gone:
+            self._ended.add(uid)
         if self._workers.get(uid) is worker:
             del self._workers[uid]
 

@@ -37,20 +37,20 @@ class GarbageCollector:
         return partial(self._keys, cache.kind)
 
     def _keys(self, kind: Kind, before: Object | None, after: Object | None) -> Iterable[str]:
-        """The object itself; its dependents when it goes or begins to; its owners, who may wait for it."""
-        obj = after if after is not None else before
-        if obj is None:
-            return
+        """The object itself; its dependents when it goes or begins to; the owners it leaves, who may wait for that."""
         if after is not None and (_references(after) or metadata(after).get("deletionTimestamp")):
             yield _key(kind, key_of(after))
-        if before is not None and (after is None or uid_of(after) != uid_of(before)):
-            yield from self._dependent_keys(uid_of(before))
         if after is not None and FOREGROUND in _finalizers(after):
             yield from self._dependent_keys(uid_of(after))
-        for reference in _references(obj) if after is None or before is not None else ():
+        if before is None:
+            return
+        if after is None or uid_of(after) != uid_of(before):
+            yield from self._dependent_keys(uid_of(before))
+        kept = _owner_uids(after) if after is not None else set()
+        for reference in _references(before):
             owner = self._kind_of(reference)
-            if owner is not None:
-                yield _key(owner, _owner_key(owner, namespace_of(obj), reference))
+            if owner is not None and reference.get("uid") not in kept:
+                yield _key(owner, _owner_key(owner, namespace_of(before), reference))
 
     def _dependent_keys(self, uid: str) -> Iterable[str]:
         for cache in self._caches.values():

@@ -60,8 +60,8 @@ class Machine:
         return [each for each in self.containers.values() if each.is_running]
 
     def exit(self, id: str, code: int, signal: int | None = None) -> None:
-        container = self.containers[id]
-        if container.is_running:
+        container = self.containers.get(id)
+        if container is not None and container.is_running:
             state = replace(container.state, state="exited", finished_at=self.wall(), exit_code=code, signal=signal)
             container.state = state
             self.tell(id)

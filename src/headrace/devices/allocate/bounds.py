@@ -141,12 +141,16 @@ class Bounds:
         """Whether some values of the open matchAttribute constraints leave enough devices."""
         self._looked += 1
         domains: list[tuple[list[int], list[int]]] = []
-        for members, masks in self._open_constraints(needs, partial):
+        attributes: list[str] = []
+        for attribute, members, masks in self._open_constraints(needs, partial):
             self._looked += len(masks) // VALUES_AT_ONCE * len(members)
             viable = [mask for mask in masks if self._may_serve([needs[member] for member in members], mask)]
             if not viable:
                 return False
             domains.append((members, viable))
+            attributes.append(attribute)
+        if not self._fit_beside(needs, domains, attributes):
+            return False
         if prod(len(masks) for _, masks in domains) > CHOICES:
             return self._is_enough(
                 _narrowed(needs, [(members, [union_of(masks)]) for members, masks in domains], None), partial
@@ -169,7 +173,23 @@ class Bounds:
                 union, total = union | here, total + need.number
         return bool(union & self.structure.shareable) or union.bit_count() >= total
 
-    def _open_constraints(self, needs: list[Need], partial: Partial) -> Iterator[tuple[list[int], list[int]]]:
+    def _fit_beside(self, needs: list[Need], domains: list[tuple[list[int], list[int]]], attributes: list[str]) -> bool:
+        """Whether constraints on one attribute find values enough, each value holding no more of them than it can."""
+        for attribute in {each for each in attributes if attributes.count(each) > 1}:
+            seen: set[int] = set()
+            asking: list[tuple[int, list[int]]] = []
+            for at, (members, viable) in enumerate(domains):
+                if attributes[at] != attribute or seen.intersection(members):
+                    continue
+                joint = [needs[member] for member in members if not needs[member].want.is_admin]
+                if not any(need.of & self.structure.shareable for need in joint):
+                    seen.update(members)
+                    asking.append((sum(need.number for need in joint), viable))
+            if not _have_places(asking, union_of([need.of for need in needs])):
+                return False
+        return True
+
+    def _open_constraints(self, needs: list[Need], partial: Partial) -> Iterator[tuple[str, list[int], list[int]]]:
         current = needs[0].want.claim
         for claim in range(current, len(self.problem.demand.claims)):
             for number, constraint in enumerate(self.problem.demand.claims[claim].constraints):
@@ -177,7 +197,7 @@ class Bounds:
                     continue
                 members = self._members(needs, claim, number)
                 if members:
-                    yield members, list(self.structure.groups[claim][number].values())
+                    yield constraint.attribute, members, list(self.structure.groups[claim][number].values())
 
     @staticmethod
     def _members(needs: list[Need], claim: int, number: int) -> list[int]:
@@ -204,6 +224,22 @@ class Bounds:
                 if not has_enough(values):
                     return False
         return True
+
+
+def _have_places(asking: list[tuple[int, list[int]]], free: int) -> bool:
+    """Whether each of (number of devices, sets it may take them from) can have a set, if a set holds as many as fit."""
+    totals = sorted(total for total, _ in asking)
+    places: dict[int, int] = {}
+    number = 0
+    for mask in dict.fromkeys(mask for _, viable in asking for mask in viable):
+        left, first = (mask & free).bit_count(), number
+        for total in totals:
+            left -= total
+            if left < 0:
+                break
+            number += 1
+        places[mask] = (1 << number) - (1 << first)
+    return has_enough([(union_of([places[mask] for mask in viable]), 1) for _, viable in asking])
 
 
 def _values(masks: Sequence[int], of: int, enough: int) -> int:

@@ -1,6 +1,7 @@
 """What an agent may touch: its own node's things, and nothing else."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -93,6 +94,9 @@ async def test_it_lists_and_watches_pods_of_its_own_node_only(agent: KubernetesS
     for fields in ("", f"spec.nodeName={THEIRS}", f"spec.nodeName!={MINE}"):
         with pytest.raises(Forbidden):
             await agent.list(POD, fields=fields)
+    for trick in (f"metadata.name!=\\,spec.nodeName={MINE}", f"spec.nodeName={MINE}x", f"spec.nodeName={MINE}\\,"):
+        with pytest.raises(Forbidden):
+            await agent.list(POD, fields=trick)
     for kind in (SECRET, CONFIG_MAP, RESOURCE_CLAIM):
         with pytest.raises(Forbidden):
             await agent.list(kind, "default")
@@ -113,6 +117,34 @@ async def test_it_reports_its_pods_by_strategic_merge_and_never_writes_what_is_a
         await agent.patch(POD, "theirs", "default", fields=report, subresource="status", strategic=True)
     with pytest.raises(Forbidden):
         await agent.patch(POD, "mine", "default", fields={"spec": {"activeDeadlineSeconds": 5}})
+
+
+async def test_a_watch_of_one_secret_shows_no_other(agent: KubernetesStore) -> None:
+    client = agent._client
+    query = {"watch": "1", "fieldSelector": "metadata.name=unrelated", "timeoutSeconds": "1"}
+    documents = client.documents("/api/v1/namespaces/default/secrets/wanted", query=query)
+    assert [document async for document in documents] == []
+    query["fieldSelector"] = "metadata.name=wanted"
+    async with aclosing(client.documents("/api/v1/namespaces/default/secrets", query=query)) as documents:
+        assert (await anext(documents))["object"]["metadata"]["name"] == "wanted"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"status": {"resourceClaimStatuses": []}}, id="which claims a Pod has"),
+        pytest.param({"status": {"allocatedResources": {"cpu": "1"}}}, id="what the Pod is admitted"),
+        pytest.param({"metadata": {"labels": {"a": "b"}}}, id="labels through the status"),
+        pytest.param({"metadata": {"ownerReferences": []}}, id="owners through the status"),
+        pytest.param(
+            {"status": {"ephemeralContainerStatuses": [{"name": "x", "allocatedResources": {}}]}},
+            id="what any container is admitted",
+        ),
+    ],
+)
+async def test_it_may_not_write_into_a_pods_status(agent: KubernetesStore, fields: dict[str, Any]) -> None:
+    with pytest.raises(Forbidden):
+        await agent.patch(POD, "mine", "default", fields=fields, subresource="status", strategic=True)
 
 
 async def test_its_final_delete_removes_a_pod_and_may_be_repeated(agent: KubernetesStore) -> None:
@@ -136,6 +168,8 @@ async def test_its_node_is_its_own_but_for_what_could_harm(agent: KubernetesStor
     ):
         with pytest.raises(Forbidden, match=why):
             await agent.patch(NODE, MINE, fields={"metadata": fields})
+    with pytest.raises(Forbidden, match="may not change its taints"):
+        await agent.patch(NODE, MINE, fields={"spec": {"taints": []}})
     with pytest.raises(Forbidden):
         await agent.patch(NODE, THEIRS, fields={"spec": {"unschedulable": True}})
     with pytest.raises(Forbidden):
@@ -179,3 +213,6 @@ async def test_it_reads_and_reports_the_claims_of_its_pods(agent: KubernetesStor
     assert (await agent.get(RESOURCE_CLAIM, "gpu", "default"))["metadata"]["name"] == "gpu"
     with pytest.raises(Forbidden):
         await agent.patch(RESOURCE_CLAIM, "gpu", "default", fields={"metadata": {"labels": {"a": "b"}}})
+    fields = {"status": {"allocation": None}}
+    with pytest.raises(Forbidden, match=r"status\.allocation: a node writes only devices here"):
+        await agent.patch(RESOURCE_CLAIM, "gpu", "default", fields=fields, subresource="status")

@@ -107,7 +107,7 @@ class NoNode:
         pytest.param(CONTROLLER, "PATCH", "/api/v1/namespaces/a/pods/b/status", True, id="controller writes"),
         pytest.param(CONTROLLER, "POST", SECRETS, False, id="controller makes no credentials"),
         pytest.param(CONTROLLER, "PATCH", SECRETS + "/x", False, id="controller changes no credentials"),
-        pytest.param(CONTROLLER, "DELETE", SECRETS + "/x", True, id="controller may delete what it collects"),
+        pytest.param(CONTROLLER, "DELETE", SECRETS + "/x", False, id="controller ends no revocation"),
         pytest.param(CONTROLLER, "GET", "/api/v1/secrets", True, id="controller lists what it collects"),
         pytest.param(
             CONTROLLER, "POST", "/api/v1/namespaces/a/serviceaccounts/b/token", False, id="controller issues no tokens"

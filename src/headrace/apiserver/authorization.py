@@ -54,11 +54,11 @@ def _path_is_open(request: Request, identity: Identity) -> bool:
 
 
 def _controller_allows(request: Request) -> bool:
-    """Everything but making credentials: a controller that is taken over must not outlive its certificate."""
+    """Everything but touching credentials: a controller that is taken over must not outlive its revocation."""
     if request.subresource == "token":
         return False
     if request.plural == "secrets" and request.namespace in ("", CREDENTIAL_NAMESPACE):
-        return request.verb in READS or request.verb == "delete"
+        return request.verb in READS
     return True
 
 

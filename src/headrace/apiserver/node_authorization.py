@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields, metadata
-from headrace.apiserver.requests import Request
+from headrace.apiserver.requests import Request, pinned
 from headrace.objects.local import LocalStore
 from headrace.store.protocol import Forbidden, NotFound, StoreError
 
@@ -20,6 +20,7 @@ READS = frozenset({"get", "list", "watch"})
 COLLECTION_READS = frozenset({"list", "watch"})
 CHANGES = frozenset({"update", "patch"})
 ADMITTED = "allocatedResources"
+_CONTAINER_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 PROTECTED_LABELS = ("node-restriction.kubernetes.io/",)
 
 
@@ -97,7 +98,7 @@ class NodeAuthorizer:
 
     async def _own_claims(self, request: Request) -> bool:
         reads = request.verb in READS and not request.subresource
-        reports = request.verb in CHANGES and request.subresource == "status"
+        reports = request.verb == "patch" and request.subresource == "status"
         if not request.name or not (reads or reports):
             return False
         for pod in await self._bound_pods(request):
@@ -156,9 +157,7 @@ def _own_lease(request: Request) -> bool:
 
 def selects(request: Request, field: str) -> bool:
     """Whether the request's field selector keeps it to this node."""
-    wanted = request.identity.node
-    terms = request.query.get("fieldSelector", "").split(",")
-    return f"{field}={wanted}" in terms or f"{field}=={wanted}" in terms
+    return pinned(request.query.get("fieldSelector", ""), field) == request.identity.node
 
 
 def _references(pod: _Pod) -> Iterator[tuple[str, str]]:
@@ -206,6 +205,8 @@ def admit_write(request: Request, document: Any, *, strategic: bool) -> None:
                 raise _no(request, f"spec.nodeName: must be {node!r}, a node publishes its own devices only")
         case "pods" if request.subresource == "status":
             _admit_pod_status(request, document, strategic)
+        case "resourceclaims":
+            _admit_only(request, "status", document.get("status") or {}, ("devices",))
 
 
 def _admit_node(request: Request, document: Fields, node: str) -> None:
@@ -214,21 +215,32 @@ def _admit_node(request: Request, document: Fields, node: str) -> None:
         raise _no(request, f"node {node!r} may only create its own Node, named {node!r}")
     if fields.get("ownerReferences"):
         raise _no(request, "metadata.ownerReferences: a node may not set owners, they could delete it")
-    labels = fields.get("labels") or {}
-    for label in labels:
+    if request.verb != "create" and (document.get("spec") or {}).get("taints") is not None:
+        raise _no(request, "spec.taints: a node may not change its taints")
+    for label in fields.get("labels") or {}:
         if any(prefix in label for prefix in PROTECTED_LABELS):
             raise _no(request, f"metadata.labels[{label}]: this label is for administrators only")
 
 
 def _admit_pod_status(request: Request, document: Fields, strategic: bool) -> None:
     status = document.get("status") or {}
-    lists = [status.get(key) for key in ("containerStatuses", "initContainerStatuses")]
+    _admit_only(request, "metadata", metadata(document), ("name", "namespace", "uid", "resourceVersion"))
+    for field in (ADMITTED, "resourceClaimStatuses", "extendedResourceClaimStatus"):
+        if field in status:
+            raise _no(request, f"status.{field}: is not a node's to write")
+    lists = [status.get(key) for key in _CONTAINER_STATUSES]
     if any(entries is not None for entries in lists) and not strategic:
         raise _no(request, "status.containerStatuses: a node writes it by strategic merge patch, by container name")
     for entries in lists:
         for entry in entries or ():
             if isinstance(entry, dict) and ADMITTED in entry:
                 raise _no(request, f"status.containerStatuses[].{ADMITTED}: what is admitted is not a node's to write")
+
+
+def _admit_only(request: Request, path: str, fields: Fields, allowed: tuple[str, ...]) -> None:
+    for field in fields:
+        if field not in allowed:
+            raise _no(request, f"{path}.{field}: a node writes only {', '.join(allowed)} here")
 
 
 def _no(request: Request, why: str) -> StoreError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qsl
 
+from headrace.api.selectors import BadSelector, parse_fields
 from headrace.apiserver.identity import Identity
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", ""]
@@ -108,8 +109,18 @@ def _verb(request: Request) -> Verb:
 
 def _single_name(selector: str) -> str:
     """The name that a field selector pins, so that who may read one object may also watch it."""
-    for term in selector.split(","):
-        key, equals, value = term.partition("=")
-        if key == "metadata.name" and equals:
-            return value.removeprefix("=")
-    return ""
+    return pinned(selector, "metadata.name") or ""
+
+
+def pinned(selector: str, path: str) -> str | None:
+    """The one value that a field selector allows a field to have; None if it allows others, or cannot be read.
+
+    Read by the same grammar as the list itself: a comma that is escaped there is no end of a term here either.
+    """
+    if path not in selector:
+        return None
+    try:
+        terms = parse_fields(selector)
+    except BadSelector:
+        return None
+    return next((term.value for term in terms if term.path == path and term.equal), None)

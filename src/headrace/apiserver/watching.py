@@ -66,7 +66,8 @@ class Watching:
         query = request.query
         seconds = float(_whole_number(query, "timeoutSeconds")) or WATCH_SECONDS
         fields = query.get("fieldSelector", "")
-        if request.name and "metadata.name" not in fields:
+        if request.name:
+            # Always: it is this name that was authorised, whatever else the selector says.
             fields = f"{fields},metadata.name={request.name}" if fields else f"metadata.name={request.name}"
         form = accepted(request.accept).among(OBJECTS)
         watch = _Watch(self._store, self._printing, request, served, fields, form)

@@ -84,16 +84,19 @@ async def test_a_list_in_pages_shows_one_snapshot(remote: KubernetesStore) -> No
 async def test_a_watch_tells_each_change_once_and_in_order(remote: KubernetesStore) -> None:
     await remote.create(CONFIG_MAP, config("a", x="1"), "default")
     seen: list[tuple[str, str]] = []
+    began = asyncio.Event()
 
     async def follow() -> None:
         async for event in remote.watch(CONFIG_MAP, "default"):
             if event.type != "BOOKMARK":
                 seen.append((event.type, event.object["metadata"]["name"]))
+                began.set()
             if event.type == "DELETED":
                 return
 
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         tasks.create_task(follow())
+        await began.wait()
         await remote.create(CONFIG_MAP, config("b"), "default")
         await remote.patch(CONFIG_MAP, "b", "default", fields={"data": {"y": "1"}})
         await remote.delete(CONFIG_MAP, "b", "default")

@@ -97,7 +97,7 @@ class Client:
         delay = FIRST_DELAY_SECONDS
         for tries_left in reversed(range(TRIES)):
             attempt = await self._attempt(method, path, query, data, headers)
-            if attempt.failure is None and attempt.code < 400:
+            if attempt.failure is None and attempt.code < 300:
                 return attempt
             if not tries_left or not _may_repeat(method, attempt):
                 break
@@ -149,7 +149,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         try:
             async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout) as response:
-                if response.status >= 400:
+                if response.status >= 300:
                     raise _refusal(response.status, await response.read())
                 async for piece in response.content.iter_any():
                     yield piece

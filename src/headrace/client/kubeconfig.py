@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.client import exec_plugin
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -70,12 +72,13 @@ def load(path: Path, context: str = "") -> Cluster:
     server = str(cluster.get("server") or "")
     if not server.startswith(("https://", "http://")):
         raise BadKubeconfig(f"{path}: clusters[].cluster.server: {server!r} must be a URL")
+    shown = _credential(path, user)
     return Cluster(
         server=server.rstrip("/"),
         ca_pem=_pem(path, cluster, "certificate-authority"),
-        certificate_pem=_pem(path, user, "client-certificate"),
-        key_pem=_pem(path, user, "client-key"),
-        token=_token(path, user),
+        certificate_pem=shown.certificate_pem,
+        key_pem=shown.key_pem,
+        token=shown.token,
         namespace=str(found.get("namespace") or "default"),
         tls_server_name=str(cluster.get("tls-server-name") or ""),
         skip_verification=bool(cluster.get("insecure-skip-tls-verify")),
@@ -125,9 +128,18 @@ def _pem(path: Path, fields: Mapping[str, Any], name: str) -> str:
         raise BadKubeconfig(f"{path}: {name}: {error}") from None
 
 
-def _token(path: Path, user: Mapping[str, Any]) -> str:
+def _credential(path: Path, user: Mapping[str, Any]) -> exec_plugin.Credential:
     if user.get("exec"):
-        raise BadKubeconfig(f"{path}: users[].user.exec: plug-ins are not run, use a token or certificate")
+        try:
+            return exec_plugin.run(user["exec"])
+        except exec_plugin.PluginFailed as error:
+            raise BadKubeconfig(f"{path}: users[].user.{error}") from None
+    return exec_plugin.Credential(
+        _token(path, user), _pem(path, user, "client-certificate"), _pem(path, user, "client-key")
+    )
+
+
+def _token(path: Path, user: Mapping[str, Any]) -> str:
     file = user.get("tokenFile")
     if not file:
         return str(user.get("token") or "")

@@ -1,0 +1,138 @@
+"""When a request is sent again, and when never: against a server that answers as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+
+import pytest
+
+from headrace.client import http
+from headrace.client.errors import ApiError, Unreachable
+from headrace.client.http import Client
+from headrace.client.kubeconfig import Cluster
+
+DROP = ""
+
+
+class Scripted:
+    """Answers each request with the next line of a script; DROP closes the connection without an answer."""
+
+    def __init__(self) -> None:
+        self.script: list[str] = []
+        self.seen: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = [line[16:] for line in head.split("\r\n") if line.lower().startswith("content-length: ")]
+                await reader.readexactly(int(length[0]) if length else 0)
+                self.seen.append(head.split()[0])
+                answer = self.script.pop(0)
+                if answer == DROP:
+                    return
+                writer.write(answer.encode())
+        except asyncio.IncompleteReadError:
+            return
+        finally:
+            writer.close()
+
+
+def answer(code: int, body: str = "{}", **headers: str) -> str:
+    more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {code} X\r\ncontent-length: {len(body)}\r\ncontent-type: application/json\r\n{more}\r\n{body}"
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "FIRST_DELAY_SECONDS", 0.001)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Scripted, Client]]:
+    scripted = Scripted()
+    listening = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with Client(Cluster(f"http://127.0.0.1:{port}"), jitter=lambda: 0.0) as client:
+        yield scripted, client
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "first", "times"),
+    [
+        pytest.param("GET", answer(503), 2, id="a read that the server could not answer"),
+        pytest.param("GET", DROP, 2, id="a read whose line broke"),
+        pytest.param("POST", answer(429, retry_after="0"), 2, id="a write that was refused for want of room"),
+        pytest.param("POST", answer(503), 1, id="a write that may have happened"),
+        pytest.param("POST", DROP, 1, id="a write whose answer was lost"),
+        pytest.param("PATCH", DROP, 1, id="a patch whose answer was lost"),
+        pytest.param("GET", answer(404), 1, id="a read of what is not there"),
+        pytest.param("GET", answer(301, location="http://127.0.0.1:1/"), 1, id="a redirect is not followed"),
+    ],
+)
+async def test_a_request_is_sent(server: tuple[Scripted, Client], method: str, first: str, times: int) -> None:
+    scripted, client = server
+    scripted.script = [first, answer(200, '{"ok": true}')]
+    if times == 2:
+        assert await client.request(method, "/x", body={}) == {"ok": True}
+    else:
+        with pytest.raises((ApiError, Unreachable)):
+            await client.request(method, "/x", body={})
+    assert len(scripted.seen) == times
+
+
+async def test_tries_are_bounded(server: tuple[Scripted, Client]) -> None:
+    scripted, client = server
+    scripted.script = [answer(503)] * 100
+    with pytest.raises(ApiError):
+        await client.request("GET", "/x")
+    assert len(scripted.seen) == http.TRIES
+
+
+async def test_an_answer_that_is_no_status_is_still_told(server: tuple[Scripted, Client]) -> None:
+    scripted, client = server
+    scripted.script = [answer(400, "<html>proxy says no</html>")]
+    with pytest.raises(ApiError, match="HTTP status 400: <html>proxy says no"):
+        await client.request("GET", "/x")
+
+
+def chunked(*pieces: str, end: bool = True) -> str:
+    body = "".join(f"{len(piece):x}\r\n{piece}\r\n" for piece in pieces)
+    return f"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{body}" + ("0\r\n\r\n" if end else "")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(('{"n": 1}\n', '{"n": 2}\n'), id="a piece a document"),
+        pytest.param(('{"n": 1}\n{"n": 2}\n',), id="several in a piece"),
+        pytest.param(('{"n"', ": 1}\n{", '"n": 2}', "\n"), id="cut anywhere"),
+    ],
+)
+async def test_documents_are_put_together_from_pieces(server: tuple[Scripted, Client], pieces: tuple[str, ...]) -> None:
+    scripted, client = server
+    scripted.script = [chunked(*pieces)]
+    assert [document async for document in client.documents("/x")] == [{"n": 1}, {"n": 2}]
+
+
+async def test_a_long_line_is_no_trouble(server: tuple[Scripted, Client]) -> None:
+    scripted, client = server
+    text = "x" * 1_400_000
+    scripted.script = [chunked('{"n": "', text, '"}\n')]
+    assert [document async for document in client.documents("/x")] == [{"n": text}]
+
+
+async def test_a_stream_that_breaks_or_falls_silent_is_unreachable(server: tuple[Scripted, Client]) -> None:
+    scripted, client = server
+    scripted.script = [chunked('{"n": 1}\n', end=False), DROP]
+    seen = []
+
+    async def read(next_one: Callable[[int], None]) -> None:
+        async with aclosing(client.documents("/x", silence_seconds=0.05)) as documents:
+            async for document in documents:
+                next_one(document["n"])
+
+    with pytest.raises(Unreachable):
+        await read(seen.append)
+    assert seen == [1]

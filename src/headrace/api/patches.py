@@ -5,6 +5,7 @@ one are bounded.
 """
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,11 @@ def merge(document: Any, patch: Any) -> Any:
 
 
 def apply_json(document: Any, operations: Any) -> Any:
-    """RFC 6902, all operations or none. Raises BadPatch in the words of Kubernetes' library (evanphx/json-patch)."""
+    """RFC 6902, all operations or none. Raises BadPatch.
+
+    As Kubernetes' library (evanphx/json-patch v4) reads it: `replace` may add a field, a negative index counts from
+    the end, the document as a whole is only replaced or tested.
+    """
     if not isinstance(operations, Sequence) or isinstance(operations, (str, bytes)):
         raise BadPatch("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     if len(operations) > PATCH_OPERATIONS:
@@ -70,123 +75,148 @@ def weight(value: Any, depth: int = 0) -> int:
 def _operate(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
     """The document after one operation, and by how many bytes it may have grown."""
     name = operation.get("op")
-    path = _pointer(operation.get("path"), "path")
     match name:
         case "add":
-            value = copy.deepcopy(_value(operation))
-            return _add(document, path, value, operation["path"], "add"), weight(value, len(path))
+            path = _text(operation, "path", "add")
+            value = copy.deepcopy(operation.get("value"))
+            _add(_place(document, path, f'add operation does not apply: doc is missing path: "{path}"'), value, path)
+            return document, weight(value, path.count("/"))
         case "remove":
-            return _remove(document, path, operation["path"], "remove")[0], 0
+            path = _text(operation, "path", "remove")
+            place = _place(document, path, f'remove operation does not apply: doc is missing path: "{path}"')
+            _remove(place, f"error in remove for path: '{path}'")
+            return document, 0
         case "replace":
-            value = copy.deepcopy(_value(operation))
-            if path:
-                _get(document, path, operation["path"], "replace")
-                _set(document, path, value)
-                return document, weight(value, len(path))
-            return value, weight(value)
+            return _replace(document, operation)
         case "move":
-            source = _pointer(operation.get("from"), "from")
-            if path[: len(source)] == source and path != source:
-                raise BadPatch(f"move operation: {operation['from']} cannot be moved into itself")
-            document, value = _remove(document, source, operation["from"], "move")
-            # A move adds no bytes, but it may add depth.
-            weight(value, len(path))
-            return _add(document, path, value, operation["path"], "move"), 0
+            return _move(document, operation)
         case "copy":
-            source = _pointer(operation.get("from"), "from")
-            value = copy.deepcopy(_get(document, source, operation["from"], "copy"))
-            return _add(document, path, value, operation["path"], "copy"), weight(value, len(path))
+            return _copy(document, operation)
         case "test":
-            if not _equal(_get(document, path, operation["path"], "test", missing=None), operation.get("value")):
-                raise BadPatch(f"testing value {operation['path']} failed: test failed")
+            path = _text(operation, "path", "test")
+            found = document
+            if path:
+                place = _place(document, path, f"test operation does not apply: is missing path: {path}")
+                found = _get(place, f"error in test for path: '{path}'")
+            if not _equal(found, operation.get("value")):
+                raise BadPatch(f"testing value {path} failed: test failed")
             return document, 0
     raise BadPatch(f"Unexpected kind: {name if isinstance(name, str) else 'unknown'}")
 
 
-def _pointer(text: Any, field: str) -> list[str]:
-    if not isinstance(text, str):
-        raise BadPatch(f"json patch operation without {field}")
-    if not text:
-        return []
-    if not text.startswith("/"):
-        raise BadPatch(f"json pointer {text!r} must be empty or start with '/'")
-    return [token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/")]
-
-
-def _value(operation: Mapping[str, Any]) -> Any:
-    if "value" not in operation:
-        raise BadPatch(f"{operation['op']} operation for path {operation['path']!r}: value is missing")
-    return operation["value"]
-
-
-def _missing(verb: str, path: str) -> BadPatch:
-    return BadPatch(f"{verb} operation does not apply: doc is missing path: {path}: missing value")
-
-
-_RAISE: Any = object()
-
-
-def _get(document: Any, tokens: list[str], path: str, verb: str, missing: Any = _RAISE) -> Any:
-    """The value there; `missing` where only the last step is absent (how `test` compares with null)."""
-    for position, token in enumerate(tokens):
-        last = position == len(tokens) - 1
-        if isinstance(document, dict) and token in document:
-            document = document[token]
-        elif isinstance(document, list):
-            document = document[_index(document, token, path, verb)]
-        elif isinstance(document, dict) and last and missing is not _RAISE:
-            return missing
-        else:
-            raise _missing(verb, path)
-    return document
-
-
-def _index(items: list[Any], token: str, path: str, verb: str, *, end: int = 0) -> int:
-    if not (token.isascii() and token.isdigit()) or (len(token) > 1 and token[0] == "0") or len(token) > 9:
-        raise BadPatch(f'{verb} operation does not apply: {path}: strconv.Atoi: parsing "{token}": invalid syntax')
-    index = int(token)
-    if index >= len(items) + end:
-        raise BadPatch(f"{verb} operation does not apply: {path}: Unable to access invalid index: {index}")
-    return index
-
-
-def _parent(document: Any, tokens: list[str], path: str, verb: str) -> Any:
-    try:
-        parent = _get(document, tokens[:-1], path, verb)
-    except BadPatch as error:
-        raise _missing(verb, path) from error
-    if not isinstance(parent, (dict, list)):
-        raise _missing(verb, path)
-    return parent
-
-
-def _add(document: Any, tokens: list[str], value: Any, path: str, verb: str) -> Any:
-    if not tokens:
-        return value
-    parent = _parent(document, tokens, path, verb)
-    if isinstance(parent, dict):
-        parent[tokens[-1]] = value
-    elif tokens[-1] == "-":
-        parent.append(value)
-    else:
-        parent.insert(_index(parent, tokens[-1], path, verb, end=1), value)
-    return document
-
-
-def _set(document: Any, tokens: list[str], value: Any) -> None:
-    parent = _get(document, tokens[:-1], "", "replace")
-    parent[int(tokens[-1]) if isinstance(parent, list) else tokens[-1]] = value
-
-
-def _remove(document: Any, tokens: list[str], path: str, verb: str) -> tuple[Any, Any]:
-    if not tokens:
-        raise BadPatch(f"{verb} operation does not apply: the whole document cannot be removed")
-    parent = _parent(document, tokens, path, verb)
+def _replace(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
+    path, value = _text(operation, "path", "replace"), copy.deepcopy(operation.get("value"))
+    if not path:
+        if not isinstance(value, (dict, list)):
+            raise BadPatch("replace operation value must be object or array")
+        return value, weight(value)
+    parent, key = _place(document, path, f"replace operation does not apply: doc is missing path: {path}")
     if isinstance(parent, list):
-        return document, parent.pop(_index(parent, tokens[-1], path, verb))
-    if tokens[-1] not in parent:
-        raise _missing(verb, path)
-    return document, parent.pop(tokens[-1])
+        missing = f"replace operation does not apply: doc is missing key: {path}: missing value"
+        index = _index(parent, key, missing, whole_message=True)
+        parent[index] = value
+    else:
+        parent[key] = value
+    return document, weight(value, path.count("/"))
+
+
+def _move(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
+    source, path = _text(operation, "from", "move"), _text(operation, "path", "move")
+    place = _place(document, source, f"move operation does not apply: doc is missing from path: {source}")
+    value = _get(place, f"error in move for path: '{place[1]}'")
+    _remove(place, f"error in move for path: '{place[1]}'")
+    _add(_place(document, path, f"move operation does not apply: doc is missing destination path: {path}"), value, path)
+    # A move adds no bytes, but it may add depth.
+    weight(value, path.count("/"))
+    return document, 0
+
+
+def _copy(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
+    source, path = _text(operation, "from", "copy"), _text(operation, "path", "copy")
+    place = _place(document, source, f"copy operation does not apply: doc is missing from path: {source}")
+    value = copy.deepcopy(_get(place, f"error in copy for from: '{source}'"))
+    target = _place(document, path, f"copy operation does not apply: doc is missing destination path: {path}")
+    _add(target, value, path, "error while adding value during copy")
+    return document, weight(value, path.count("/"))
+
+
+Place = tuple[dict[str, Any] | list[Any], str]
+"""The container that a pointer ends in, and the last step."""
+
+
+def _text(operation: Mapping[str, Any], field: str, verb: str) -> str:
+    text = operation.get(field)
+    if not isinstance(text, str):
+        raise BadPatch(f"{verb} operation failed to decode {field}: missing value")
+    return text
+
+
+def _place(document: Any, path: str, missing: str) -> Place:
+    tokens = path.split("/")[1:]
+    if not tokens:
+        raise BadPatch(f"{missing}: missing value")
+    for token in tokens[:-1]:
+        found = _step(document, _unescaped(token))
+        if not isinstance(found, (dict, list)):
+            raise BadPatch(f"{missing}: missing value")
+        document = found
+    return document, _unescaped(tokens[-1])
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")
+
+
+def _step(container: Any, key: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(key)
+    try:
+        return container[_index(container, key, "")]
+    except BadPatch:
+        return None
+
+
+def _index(items: list[Any], key: str, where: str, *, end: int = 0, whole_message: bool = False) -> int:
+    if not _INTEGER.fullmatch(key):
+        raise BadPatch(where if whole_message else f'{where}: strconv.Atoi: parsing "{key}": invalid syntax')
+    index, size = int(key), len(items) + end
+    if not -size <= index < size:
+        text = f"{where}: Unable to access invalid index: {index}: invalid index referenced"
+        raise BadPatch(where if whole_message else text)
+    return index + size if index < 0 else index
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+
+
+def _get(place: Place, where: str) -> Any:
+    container, key = place
+    return container.get(key) if isinstance(container, dict) else container[_index(container, key, where)]
+
+
+def _add(place: Place, value: Any, path: str, where: str = "") -> None:
+    container, key = place
+    where = where or f"error in add for path: '{path}'"
+    if isinstance(container, dict):
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    elif not _INTEGER.fullmatch(key):
+        raise BadPatch(
+            f"{where}: value was not a proper array index: '{key}': strconv.Atoi: parsing \"{key}\": invalid syntax"
+        )
+    else:
+        container.insert(_index(container, key, where, end=1), value)
+
+
+def _remove(place: Place, where: str) -> None:
+    container, key = place
+    if isinstance(container, list):
+        del container[_index(container, key, where)]
+    elif key in container:
+        del container[key]
+    else:
+        raise BadPatch(f"{where}: Unable to remove nonexistent key: {key}: missing value")
 
 
 def _equal(left: Any, right: Any) -> bool:

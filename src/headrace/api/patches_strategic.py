@@ -355,9 +355,11 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
         for item in patch:
             if not isinstance(item, dict):
                 raise _bad_type("map[string]interface {}", item)
-    wanted = [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)] if key else patch
+    wanted = [item for item in patch if item.get(DIRECTIVE) != "delete"] if key else patch
     at = 0
     for ordered in order:
+        while at < len(wanted) and isinstance(wanted[at], dict) and DIRECTIVE in wanted[at]:
+            at += 1
         if at == len(wanted):
             break
         equal = _same(_key_value(wanted[at], key), _key_value(ordered, key)) if key else _same(wanted[at], ordered)

@@ -44,16 +44,8 @@ def _read(file: str) -> dict[str, Any]:
 
 @cache
 def bare() -> dict[str, Schema]:
-    """All schemas by name, without descriptions.
-
-    Kubernetes replaces the lists of container statuses as a whole. Here they have two writers, the agent and who admits
-    resizes, so a strategic merge patch changes the containers that it names and leaves the others as they are.
-    """
-    schemas: dict[str, Schema] = _read("schemas")
-    fields = schemas["io.k8s.api.core.v1.PodStatus"]["properties"]
-    for field in ("containerStatuses", "initContainerStatuses"):
-        fields[field] |= {"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"}
-    return schemas
+    """All schemas by name, without descriptions."""
+    return _read("schemas")
 
 
 @cache

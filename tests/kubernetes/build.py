@@ -1,4 +1,4 @@
-"""Kubernetes' own programs for tests: one binary, built with Go from the module proxy, once for each content of sources.
+"""Kubernetes' own programs for tests: one binary, built with Go from the module proxy, once for each state of sources.
 
 The first build takes about eight minutes on two cores; it goes to ~/.cache/headrace, never into the tree.
 """

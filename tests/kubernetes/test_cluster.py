@@ -64,8 +64,13 @@ def test_a_deployment_gets_pods_that_are_bound(kubernetes_programs: Path, tmp_pa
 
 def test_a_failure_leaves_no_process(kubernetes_programs: Path, tmp_path: Path) -> None:
     seen: list[subprocess.Popen[bytes]] = []
-    with pytest.raises(ZeroDivisionError), control_plane(tmp_path, kubernetes_programs) as plane:
-        seen += plane.processes.values()
-        raise ZeroDivisionError
+
+    def fails() -> None:
+        with control_plane(tmp_path, kubernetes_programs) as plane:
+            seen.extend(plane.processes.values())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
     assert len(seen) == 2
     assert all(process.poll() is not None for process in seen)

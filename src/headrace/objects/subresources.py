@@ -1,7 +1,7 @@
 """Requests that name a subresource (status, scale, resize, binding, eviction, finalize), and those that name none."""
 
 from headrace.api.objects import Object
-from headrace.objects import binding, eviction, reading, scaling, writing
+from headrace.objects import binding, eviction, reading, refusals, scaling, writing
 from headrace.objects.bodies import clone, decode
 from headrace.objects.home import Caller, Home
 from headrace.objects.patching import Patch
@@ -38,8 +38,13 @@ async def replace(
     version = meta.get("resourceVersion") or None
     if subresource == "scale":
         return await scaling.change(home, served, name, namespace, lambda _: obj, version, caller)
-    update = Update(name, namespace, lambda _: clone(obj), version, subresource)
-    return await writing.update(home, served, update, caller)
+
+    def whole(now: Object) -> Object:
+        if meta.get("uid", now["metadata"]["uid"]) != now["metadata"]["uid"]:
+            raise refusals.other_uid(served.kind, name, meta["uid"], now["metadata"]["uid"])
+        return clone(obj)
+
+    return await writing.update(home, served, Update(name, namespace, whole, version, subresource), caller)
 
 
 async def patch(

@@ -238,7 +238,7 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     version = meta.get("resourceVersion")
     if version and version != was["resourceVersion"]:
         raise refusals.conflict(served.kind, wanted.name)
-    _keep_identity(served, meta, was)
+    _keep_identity(meta, was)
     strategy = served.strategy
     errors = FieldErrors()
     if wanted.subresource in SPEC_WRITERS:
@@ -263,12 +263,11 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     return obj
 
 
-def _keep_identity(served: Served, meta: dict[str, Any], was: Fields) -> None:
-    """What no update decides. A uid in the object is a precondition, and a different name an error."""
-    if meta.get("uid", was["uid"]) != was["uid"]:
-        raise refusals.other_uid(served.kind, was["name"], meta["uid"], was["uid"])
+def _keep_identity(meta: dict[str, Any], was: Fields) -> None:
+    """What no update decides. Another uid or name in the object is an error."""
     meta.pop("selfLink", None)
-    for part in ("uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"):
+    meta["uid"] = meta.get("uid") or was["uid"]
+    for part in ("resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"):
         if part in was:
             meta[part] = was[part]
         else:

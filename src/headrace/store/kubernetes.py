@@ -129,7 +129,9 @@ class KubernetesStore:
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Fields) -> Object:
         method = "PUT" if subresource == "scale" else "POST"
         path = object_path(kind, namespace, name, subresource)
-        return await self._object(method, path, query=self._write_query(False), body=dict(body))
+        # Kubernetes wants the name in the body too, although the path has it.
+        document = {**body, "metadata": {"name": name, "namespace": namespace, **(body.get("metadata") or {})}}
+        return await self._object(method, path, query=self._write_query(False), body=document)
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", deletion: Deletion = NO_DELETION) -> Object:
         """The object as it was last; a server that answers only `Success` leaves its name and uid."""

@@ -2,18 +2,19 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from headrace.api import kinds
 from headrace.store.protocol import Store
-from tests.store.contract.legs import LEGS
+from tests.store.contract.legs import CLUSTER_LEGS, LEGS
+
+PARAMETERS = [pytest.param(leg, marks=[pytest.mark.cluster] if leg in CLUSTER_LEGS else []) for leg in LEGS]
 
 
-@pytest.fixture(params=LEGS, ids=list(LEGS))
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with LEGS[request.param](tmp_path) as opened:
+@pytest.fixture(params=PARAMETERS)
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    async with LEGS[request.param](request) as opened:
         yield opened
 
 
@@ -21,4 +22,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def namespace(store: Store) -> str:
     name = f"contract-{uuid.uuid4().hex[:8]}"
     await store.create(kinds.NAMESPACE, {"metadata": {"name": name}})
+    # Kubernetes admits no Pod without an account, and would mount its token into each.
+    account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
+    await store.create(kinds.SERVICE_ACCOUNT, account, name)
     return name

@@ -1,6 +1,8 @@
 """Custom kinds: served as soon as they are defined, pruned, defaulted, validated, removed with their definition."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,7 +14,7 @@ SECONDS = 20
 
 
 @pytest.fixture(autouse=True)
-async def defined(store: Store) -> None:
+async def defined(store: Store) -> AsyncIterator[None]:
     await store.create(kinds.CUSTOM_RESOURCE_DEFINITION, widgets())
 
     async def served() -> None:
@@ -25,6 +27,22 @@ async def defined(store: Store) -> None:
                 return
 
     await asyncio.wait_for(served(), SECONDS)
+    yield
+    with contextlib.suppress(NotFound):
+        await store.delete(kinds.CUSTOM_RESOURCE_DEFINITION, WIDGET.resource)
+    await removed(store)
+
+
+async def removed(store: Store) -> None:
+    async def looked() -> None:
+        while True:
+            try:
+                await store.get(kinds.CUSTOM_RESOURCE_DEFINITION, WIDGET.resource)
+            except NotFound:
+                return
+            await asyncio.sleep(0.05)
+
+    await asyncio.wait_for(looked(), SECONDS)
 
 
 async def test_a_definition_is_established(store: Store) -> None:
@@ -95,16 +113,7 @@ async def test_it_scales(store: Store, namespace: str) -> None:
 async def test_a_definition_goes_with_its_objects(store: Store, namespace: str) -> None:
     await store.create(WIDGET, {"metadata": {"name": "a"}, "spec": {"size": 1}}, namespace)
     await store.delete(kinds.CUSTOM_RESOURCE_DEFINITION, WIDGET.resource)
-
-    async def removed() -> None:
-        while True:
-            try:
-                await store.get(kinds.CUSTOM_RESOURCE_DEFINITION, WIDGET.resource)
-            except NotFound:
-                return
-            await asyncio.sleep(0.05)
-
-    await asyncio.wait_for(removed(), SECONDS)
+    await removed(store)
     with pytest.raises(NotFound):
         await store.list(WIDGET)
 

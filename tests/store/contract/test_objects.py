@@ -166,7 +166,7 @@ async def test_a_status_update_decides_nothing_else(store: Store, namespace: str
 
 async def test_another_uid_is_another_object(store: Store, namespace: str) -> None:
     await store.create(kinds.CONFIG_MAP, config_map("a"), namespace)
-    with pytest.raises(Conflict, match="Precondition failed: UID in precondition"):
+    with pytest.raises(Invalid, match=r'metadata\.uid: Invalid value: "another": field is immutable'):
         await store.patch(kinds.CONFIG_MAP, "a", namespace, fields={"metadata": {"uid": "another"}})
 
 

@@ -134,23 +134,6 @@ async def test_a_resize_changes_cpu_and_memory_alone(store: Store, namespace: st
         await store.patch(kinds.POD, "a", namespace, fields=fields, strategic=True, subresource="resize")
 
 
-async def test_statuses_of_containers_merge_by_name(store: Store, namespace: str) -> None:
-    """The agent and the resize controller write different fields of the same container."""
-    await store.create(kinds.POD, pod("a"), namespace)
-    writes = (
-        {"name": "main", "ready": True, "restartCount": 0, "image": "app:1", "imageID": ""},
-        {"name": "main", "allocatedResources": {"cpu": "100m"}},
-        {"name": "main", "restartCount": 1},
-    )
-    for write in writes:
-        fields = {"status": {"containerStatuses": [write]}}
-        await store.patch(kinds.POD, "a", namespace, fields=fields, strategic=True, subresource="status")
-    found = (await store.get(kinds.POD, "a", namespace))["status"]["containerStatuses"]
-    assert [(each["ready"], each["restartCount"], each["allocatedResources"]) for each in found] == [
-        (True, 1, {"cpu": "100m"})
-    ]
-
-
 async def budget(store: Store, namespace: str, allowed: int) -> None:
     made = await store.create(
         BUDGET,

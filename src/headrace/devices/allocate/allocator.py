@@ -15,7 +15,7 @@ from headrace.devices.allocate.solving import Solving
 Json = Mapping[str, Any]
 
 WORK_AT_ONCE = 2_000
-WORK_IN_ALL = 20_000_000
+WORK_IN_ALL = 3_000_000  # some seconds
 
 
 @dataclass(frozen=True, slots=True)

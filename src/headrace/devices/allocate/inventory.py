@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from headrace.devices.allocate.device import Slice
+from headrace.devices.allocate.device import DeviceID, Slice
 from headrace.devices.allocate.features import DEFAULT, Features
 from headrace.devices.allocate.in_use import InUse, results_of
 from headrace.devices.allocate.known import Known
@@ -132,6 +132,14 @@ class Inventory:
             for name in self._seen_by.get(pool, ()):
                 self.states.pop(name, None)
                 self._changed(name)
+
+    def holders(self, device: DeviceID) -> list[str]:
+        """The keys under which the device is held."""
+        return [
+            key
+            for key, results in self._held.items()
+            if any((each.get("driver"), each.get("pool"), each.get("device")) == device for each in results)
+        ]
 
     # What follows
 

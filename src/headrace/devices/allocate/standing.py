@@ -13,7 +13,7 @@ from headrace.devices.allocate.solving import Solving
 
 Json = Mapping[str, Any]
 
-WORK_ON_A_NODE = 20_000_000
+WORK_ON_A_NODE = 3_000_000  # some seconds
 LOOKING = 1  # the work that a look at one node counts for
 READING = 10  # and that its pools take when they are read anew, with as much as it has devices
 

@@ -1,0 +1,54 @@
+"""What a request takes of a capacity by its policy: rounding, refusal, and the errors that end an allocation."""
+
+import pytest
+
+from headrace.api.quantity import parse
+from headrace.devices.allocate.capacity import CapacityError, consumed, read
+
+RANGE = {"default": "1", "validRange": {"min": "1", "max": "8", "step": "2"}}
+FRACTIONS = {"default": "200m", "validRange": {"min": "200m", "max": "1", "step": "100m"}}
+VALUES = {"default": "1", "validValues": ["1", "2", "4"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "policy", "request_", "taken"),
+    [
+        pytest.param("8", None, None, "8", id="without a request and a policy all of it is taken"),
+        pytest.param("8", None, "3", "3", id="without a policy as much as was asked"),
+        pytest.param("8", None, "9", None, id="more than there is does not fit"),
+        pytest.param("8", RANGE, None, "1", id="without a request the default is taken"),
+        pytest.param("8", RANGE, "0", "1", id="below the minimum the minimum is taken"),
+        pytest.param("8", RANGE, "2", "3", id="rounded up to the next step from the minimum"),
+        pytest.param("8", RANGE, "7", "7", id="on a step as it is"),
+        pytest.param("16", RANGE, "8", None, id="above the maximum after rounding is refused"),
+        pytest.param("1", FRACTIONS, "250m", "300m", id="fractions are rounded in thousandths"),
+        pytest.param("8", VALUES, "3", "4", id="rounded up to the next valid value"),
+        pytest.param("8", VALUES, "5", None, id="above all valid values is refused"),
+        pytest.param("4Gi", {"default": "1Gi", "validRange": {"min": "1Gi", "step": "512Mi"}}, "1100Mi", "1536Mi",
+                     id="the result is written as the step is"),
+    ],
+)  # fmt: skip
+def test_what_is_taken(value: str, policy: object, request_: str | None, taken: str | None) -> None:
+    capacity = read({"value": value} if policy is None else {"value": value, "requestPolicy": policy})
+    found = consumed({} if request_ is None else {"c": parse(request_)}, {"c": capacity}, fractional=True)
+    assert (None if found is None else str(found["c"])) == taken
+
+
+def test_a_capacity_that_the_device_does_not_have_is_no_error() -> None:
+    assert consumed({"other": parse("1")}, {"c": read({"value": "1"})}, fractional=True) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "request_", "words"),
+    [
+        pytest.param(
+            {"default": "0", "validRange": {"min": "0", "step": "3"}}, "9223372036854775808", "is not a representable",
+            id="beyond the range of thousandths"),
+        pytest.param({"default": "-1"}, None, "capacity value is negative", id="a negative default"),
+    ],
+)  # fmt: skip
+def test_what_no_device_could_be_asked_for_is_an_error(policy: object, request_: str | None, words: str) -> None:
+    capacity = read({"value": "9223372036854775807", "requestPolicy": policy})
+    with pytest.raises(CapacityError, match=words) as error:
+        consumed({} if request_ is None else {"c": parse(request_)}, {"c": capacity}, fractional=True)
+    assert str(error.value).startswith('capacity "c": ')

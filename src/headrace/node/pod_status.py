@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.api.quantity import parse
 from headrace.api.times import to_time
 from headrace.node.admitted import allocated
 from headrace.node.containers import Memory, Problem, Run, is_ready, is_started, runs_of
@@ -67,7 +68,7 @@ def qos_class(pod: Pod) -> str:
         anything = anything or bool(amounts)
         for name in ("cpu", "memory"):
             limit = amounts.get(f"limits.{name}")
-            guaranteed = guaranteed and limit is not None and amounts.get(name) == limit
+            guaranteed = guaranteed and limit is not None and parse(amounts[name]).nano == parse(limit).nano
     return "Guaranteed" if guaranteed else "Burstable" if anything else "BestEffort"
 
 

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from headrace.api.kinds import EVENT, LEASE, NODE, POD
-from headrace.node.runtimes.protocol import Limits
+from headrace.node.runtimes.protocol import Limits, MemoryInUse
 from headrace.store.protocol import Deletion
 from tests.node.agent.home import (
     container,
@@ -231,6 +231,57 @@ async def test_what_is_allocated_is_converged_to_and_read_back(tmp_path):
         assert runtime.limits[id] == Limits(1000, 128 * 2**20, 1000)
         assert runtime.starts == [(id, runtime.starts[0][1])]
         assert "PodResizeInProgress" not in {each["type"] for each in told["status"]["conditions"]}
+
+
+async def test_a_resize_that_cannot_be_done_yet_is_shown_until_it_is(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path):
+        await create(store, pod(containers=[container(resources={"limits": {"memory": "128Mi"}})]))
+        await until(store, is_running)
+        runtime.apply_error = MemoryInUse("in use", 100 * 2**20, 64 * 2**20)
+        amounts = {"memory": "64Mi", "limits.memory": "64Mi"}
+        fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": amounts}]}}
+        await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+        told = await until(store, lambda obj: "PodResizeInProgress" in conditions(obj))
+        assert conditions(told)["PodResizeInProgress"]["reason"] == "Error"
+        assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "128Mi"}
+        runtime.apply_error = None
+        told = await until(store, lambda obj: "PodResizeInProgress" not in conditions(obj))
+        assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "64Mi"}
+        assert told["status"]["containerStatuses"][0]["allocatedResources"] == amounts
+
+
+def conditions(obj):
+    return {each["type"]: each for each in obj["status"].get("conditions", [])}
+
+
+async def test_a_container_that_fails_its_liveness_probe_is_restarted(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 3}
+    async with running_agent(store, runtime, tmp_path):
+        await create(store, pod(containers=[container(livenessProbe=probe)]))
+        told = await until(store, lambda obj: is_running(obj) and obj["status"]["containerStatuses"][0]["restartCount"])
+        assert [number for _, number in runtime.signals] == [15]
+        assert 10 <= runtime.starts[1][1] - runtime.starts[0][1] < 12
+        assert told["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+
+
+async def test_a_container_is_ready_when_its_probe_says_so(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    probe = {"tcpSocket": {"port": "web"}, "periodSeconds": 5}
+    async with running_agent(store, runtime, tmp_path):
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        number = server.sockets[0].getsockname()[1]
+        ports = [{"name": "web", "containerPort": number}]
+        server.close()
+        await server.wait_closed()
+        await create(store, pod(containers=[container(readinessProbe=probe, ports=ports)]))
+        told = await until(store, is_running)
+        assert not told["status"]["containerStatuses"][0]["ready"]
+        assert conditions(told)["Ready"]["reason"] == "ContainersNotReady"
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", number)
+        await until(store, lambda obj: obj["status"]["containerStatuses"][0]["ready"])
+        server.close()
 
 
 async def test_a_hand_edit_is_found_and_put_right(tmp_path):

@@ -1,0 +1,170 @@
+"""One actuator: revisions only grow, what is told was read, what cannot be done is said."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.node.actuator import Actuator
+from headrace.node.admitted import admitted, is_met, reported
+from headrace.node.pod import Container
+from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse
+from headrace.runtime.clock import LoopClock
+from tests.node.agent.home import wall
+from tests.node.agent.simulated_runtime import SimulatedRuntime
+
+pytestmark = pytest.mark.looptime
+ID = "u_main_0"
+SMALL, BIG = Limits(500, 64 * 2**20), Limits(1000, 128 * 2**20)
+
+
+async def started(limits=SMALL):
+    runtime, told = SimulatedRuntime(wall), []
+    await runtime.start(ContainerSpec(ID, "u", "default/p", "main", ["run"], {}, "/", "/log", limits))
+    actuator = Actuator(ID, runtime, LoopClock(wall), limits=limits, revision=1, tell=told.append)
+    await actuator.converge()
+    return runtime, actuator, told
+
+
+async def test_what_is_in_force_already_is_read_and_not_written():
+    runtime, actuator, told = await started()
+    assert (actuator.actual, actuator.in_force, runtime.applied) == (SMALL, 1, [])
+    assert len(told) == 1
+    await actuator.converge()
+    assert len(told) == 1  # nothing new to say
+
+
+async def test_a_lower_revision_never_overrides_a_higher_one():
+    runtime, actuator, _ = await started()
+    actuator.aim(BIG, 9)
+    actuator.aim(SMALL, 5)
+    await actuator.converge()
+    assert (runtime.limits[ID], actuator.in_force) == (BIG, 9)
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from([SMALL, BIG, Limits(700, None)])), min_size=1))
+def test_after_any_order_of_aims_the_highest_revision_is_in_force(aims):
+    async def run():
+        runtime, actuator, _ = await started()
+        for revision, limits in aims:
+            actuator.aim(limits, revision)
+            if revision % 3 == 0:
+                await actuator.converge()
+        await actuator.converge()
+        highest = max(revision for revision, _ in aims)
+        expected = next(limits for revision, limits in reversed(aims) if revision == highest)
+        assert (runtime.limits[ID], actuator.in_force) == (expected, highest)
+
+    asyncio.run(run())
+
+
+async def test_memory_in_use_is_said_with_both_amounts_and_tried_again():
+    runtime, actuator, _ = await started(BIG)
+    runtime.apply_error = MemoryInUse("in use", 80 * 2**20, 64 * 2**20)
+    actuator.aim(SMALL, 2)
+    running = asyncio.create_task(actuator.run())
+    await asyncio.sleep(1)
+    assert actuator.problem.reason == "Error"
+    assert "67108864" in actuator.problem.message
+    assert "83886080" in actuator.problem.message
+    assert (actuator.actual, actuator.is_converged) == (BIG, False)
+    runtime.apply_error = None
+    await asyncio.sleep(6)
+    assert (actuator.actual, actuator.problem, actuator.is_converged) == (SMALL, None, True)
+    running.cancel()
+
+
+@pytest.mark.parametrize(("restored", "words"), [(True, "the previous limits are in force"), (False, "half applied")])
+async def test_a_failed_change_says_what_is_in_force(restored, words):
+    runtime, actuator, _ = await started(BIG)
+    runtime.apply_error = ApplyFailed("write /sys/fs/cgroup: no", restored=restored)
+    actuator.aim(SMALL, 2)
+    await actuator.converge()
+    assert words in actuator.problem.message
+    assert actuator.actual == BIG
+
+
+async def test_what_was_read_back_is_told_not_what_was_asked():
+    runtime, actuator, _ = await started()
+
+    async def apply_less(id, limits):
+        runtime.limits[id] = Limits(900, limits.memory_bytes)
+        return runtime.limits[id]
+
+    runtime.apply = apply_less
+    actuator.aim(BIG, 2)
+    await actuator.converge()
+    assert actuator.actual.cpu_milli == 900
+    assert "cpu 900m" in actuator.problem.message
+    assert not actuator.is_converged
+
+
+async def test_a_change_by_somebody_else_is_put_right_and_told_once():
+    runtime, actuator, told = await started()
+    runtime.limits[ID] = BIG
+    await actuator.converge()
+    await actuator.converge()
+    assert runtime.limits[ID] == SMALL
+    assert [each.drifted for each in told if each.drifted] == [
+        "found cpu 1000m, memory 134217728, put back cpu 500m, memory 67108864"
+    ]
+
+
+async def test_limits_that_stay_the_same_under_a_new_revision_are_in_force_at_once():
+    runtime, actuator, _ = await started()
+    actuator.aim(SMALL, 7)
+    assert actuator.is_converged
+    assert runtime.applied == []
+
+
+RESOURCES = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "250m"}}
+ALLOCATED = {"cpu": "1", "memory": "1Gi", "limits.cpu": "1500m", "limits.memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "status", "expected"),
+    [
+        pytest.param({}, {}, Limits(), id="nothing asked, nothing limited"),
+        pytest.param(RESOURCES, {}, Limits(500, 64 * 2**20, 250), id="the spec, before anything is allocated"),
+        pytest.param(
+            RESOURCES,
+            {"allocatedResources": ALLOCATED},
+            Limits(1500, 2**30, 1000),
+            id="what is allocated, not what is desired",
+        ),
+        pytest.param(
+            RESOURCES, {"allocatedResources": {}}, Limits(), id="an empty allocation says that nothing was asked"
+        ),
+        pytest.param(
+            RESOURCES, {"allocatedResources": {"cpu": "1"}}, Limits(None, None, 1000), id="an allocation is whole"
+        ),
+        pytest.param({"limits": {"cpu": "0", "memory": "0"}}, {}, Limits(None, None, 0), id="a limit of 0 is none"),
+    ],
+)
+def test_what_a_container_is_held_to(resources, status, expected):
+    assert admitted(Container(name="main", resources=resources), status) == expected
+
+
+@pytest.mark.parametrize(
+    ("actual", "met"),
+    [
+        (Limits(500, 64 * 2**20, 250), True),
+        (Limits(500, 64 * 2**20, 251), True),
+        (Limits(500, 64 * 2**20 + 100, 250), True),
+        (Limits(499, 64 * 2**20, 250), False),
+        (Limits(None, 64 * 2**20, 250), False),
+        (Limits(500, 64 * 2**20, 900), False),
+    ],
+)
+def test_as_exactly_as_the_kernel_can(actual, met):
+    assert is_met(Limits(500, 64 * 2**20, 250), actual) is met
+
+
+def test_amounts_are_told_as_they_were_written_unless_they_differ():
+    container = Container(name="main", resources={"limits": {"cpu": "0.5", "memory": "64Mi"}})
+    assert reported(container, {}, Limits(500, 64 * 2**20, 500)) == {
+        "limits": {"cpu": "0.5", "memory": "64Mi"},
+        "requests": {"cpu": "0.5", "memory": "64Mi"},
+    }
+    assert reported(container, {}, Limits(330, None, 500))["limits"] == {"cpu": "330m"}

@@ -19,7 +19,8 @@ STRINGS = [
     "mailto:x@y", "https://[fe80::1]:80/", "2024-01-02T03:04:05Z", "2024-02-30T00:00:00Z", "1h30m", "-1.5s", "90s",
     "2023-12-31T23:59:59.5+02:00", "[a-z]+", "^A", "a|b", "(", "\\d+", "%s", "%d-%s", "%.2f", "%x", "2024-01-02",
     "YQ==", "b9fcd7a6-5a5f-4a1f-8b1d-1c2d3e4f5a6b", "UTC", "America/New_York", "+05:30", "my-name", "a.b",
-    "example.com/Name", " pad ", "line\nbreak", "😀", "ß", "dns1123Label", "uuid", "99999999999999999999.0.0", "::1", "1:2:3:4:5:6:7:8",
+    "example.com/Name", " pad ", "line\nbreak", "😀", "ß",
+    "dns1123Label", "uuid", "99999999999999999999.0.0", "::1", "1:2:3:4:5:6:7:8",
 ]  # fmt: skip
 INTEGERS = [0, 1, 2, 3, -1, 5, 7, 10, 64, 1000, 2**31, 2**63 - 1, -(2**63)]
 DOUBLES = ["0.0", "1.0", "1.5", "-2.5", "1e3", "1e21", "1.0e-7", "9223372036854775807.0", "123456.789"]
@@ -58,7 +59,9 @@ def _calls(function: str, *texts: str) -> list[str]:
 
 
 LITERALS: dict[Type, list[str]] = {
-    types.BOOL: ["true", "false", "device.allowMultipleAllocations"]
+    types.BOOL: ["true", "false", "device.allowMultipleAllocations", "has(device.attributes.x)"]
+    + ['has((device.allowMultipleAllocations ? device.attributes : device.attributes)["gpu.example.com"].model)']
+    + ['has(device.attributes[?"gpu.example.com"].model)', 'has(device.attributes["gpu.example.com"].?model.x)']
     + [f'has(device.attributes["gpu.example.com"].{name})' for name in NAMES[:4]]
     + [f'"{name}" in device.attributes["gpu.example.com"]' for name in NAMES[:4]],
     types.INT: [str(number) for number in INTEGERS],
@@ -123,11 +126,14 @@ class Generator:
             return self._bind(kind, depth)
         if pick < 0.28:
             return f"{self._optional(kind, depth)}.orValue({other})"
-        return f"[{one}, {other}][{self._random.choice(['0', '1', '2', '-1'])}]"
+        if pick < 0.29:
+            key = self._random.choice([types.INT, types.STRING, types.BOOL, types.UINT, types.DOUBLE])
+            return f"{{{self._of(key, 0)}: {one}, {self._of(key, 0)}: {other}}}[dyn({self._of(key, 0)})]"
+        return f"[{one}, {other}][{self._random.choice(['0', '1', '2', '-1', f'({self._of(types.INT, 0)})'])}]"
 
     def _bind(self, kind: Type, depth: int) -> str:
         bound = self._random.choice([*SIMPLE, types.list_of(types.STRING), types.list_of(types.INT)])
-        name = self._random.choice(["a", "b", "x"])
+        name = self._random.choice(["a", "a", "b", "b", "x", "x", "device", "ip"])
         value = self._of(bound, depth - 1)
         if self._random.random() < 0.15:
             bound, value = types.list_of(types.INT), "[]"
@@ -202,7 +208,10 @@ class Generator:
         return self._list(element, depth - 1)
 
     def _list(self, element: Type, depth: int) -> str:
-        return f"[{', '.join(self._of(element, depth - 1) for _ in range(self._random.choice([0, 1, 2, 2, 3])))}]"
+        return f"[{', '.join(self._element(element, depth) for _ in range(self._random.choice([0, 1, 2, 2, 3])))}]"
+
+    def _element(self, element: Type, depth: int) -> str:
+        return f"?{self._optional(element, depth)}" if self._random.random() < 0.03 else self._of(element, depth - 1)
 
     def _called(self, kind: Type, depth: int) -> str:
         fitting = []
@@ -235,11 +244,21 @@ class Generator:
 
     def _attribute(self) -> str:
         name = self._random.choice(NAMES)
-        match self._random.randrange(8):
-            case 0:
+        match self._random.randrange(24):
+            case 0 | 1 | 2:
                 return f'device.attributes["{self._domain()}"]["{name}"]'
-            case 1:
+            case 3 | 4 | 5:
                 return f"device.attributes[device.driver].{name}"
+            case 6:
+                return f'.device.attributes["{self._domain()}"].{name}'
+            case 7:
+                branches = f'device.attributes["{self._domain()}"] : device.attributes["{self._domain()}"]'
+                return f"(device.allowMultipleAllocations ? {branches}).{name}"
+            case 8:
+                domain = f'device.allowMultipleAllocations ? "{self._domain()}" : "{self._domain()}"'
+                return f"device.attributes[{domain}].{name}"
+            case 9:
+                return f'{{"{name}": device.driver}}["{self._random.choice(NAMES)}"]'
             case _:
                 return f'device.attributes["{self._domain()}"].{name}'
 
@@ -273,24 +292,21 @@ class Generator:
         return choose(["optional.none()", f"optional.of({self._of(kind.parameters[0], 0)})"])
 
     def device(self) -> dict[str, Any]:
+        driver = self._random.choice(DOMAINS[:3] + DOMAINS[:1] * 6)
         attributes: dict[str, Any] = {}
         for name in NAMES:
             if self._random.random() < 0.85 and name != "missing":
                 attributes[name] = self._value(name)
         if self._random.random() < 0.5:
             attributes["resource.kubernetes.io/pcieRoot"] = {"string": "pci0000:01"}
-        if self._random.random() < 0.5:
+        if self._random.random() < 0.5 and driver != "other.example.com":
             attributes["other.example.com/model"] = {"string": self._random.choice(STRINGS)}
         capacity = {
             name: {"value": self._random.choice(["80Gi", "1.5Gi", "500m", "108", "2500M", "0", "1k", "1000m", "2.0"])}
             for name in CAPACITIES[:4]
-            if self._random.random() < 0.6
+            if self._random.random() < 0.85
         }
-        found: dict[str, Any] = {
-            "driver": self._random.choice(DOMAINS[:3] + DOMAINS[:1] * 6),
-            "attributes": attributes,
-            "capacity": capacity,
-        }
+        found: dict[str, Any] = {"driver": driver, "attributes": attributes, "capacity": capacity}
         if self._random.random() < 0.5:
             found["allowMultipleAllocations"] = self._random.random() < 0.5
         return found

@@ -91,6 +91,20 @@ def test_what_makes_the_reference_panic_is_not_absorbed() -> None:
         compile_selector(f"{panics} || true").matches(device)
 
 
+def test_an_input_that_a_variable_hides_is_reached_with_a_dot_at_no_cost() -> None:
+    device = prepare_device(GPU, {"model": {"string": "A100"}}, {})
+    selector = compile_selector(f'cel.bind(device, 1, .device.attributes["{GPU}"].model == "A100" && device == 1)')
+    assert selector.matches_with_cost(device) == (True, 4)
+    assert selector.max_cost == 17
+    assert selector.matches(device)
+
+
+def test_addresses_can_be_keys_and_are_found_and_listed_again() -> None:
+    device = prepare_device(GPU, {}, {})
+    text = 'cidr("10.0.0.0/8").masked() in {cidr("10.0.0.0/8"): 1}.map(key, key) && ip("::1") in {ip("::1"): 2}'
+    assert compile_selector(text).matches(device)
+
+
 def test_an_answer_is_one_line_with_every_field() -> None:
     line = answer_line(json.dumps({"id": "a", "expr": "device.driver.startsWith('é')"}), devices())
     found = json.loads(line)

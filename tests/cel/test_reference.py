@@ -118,8 +118,8 @@ def test_random_damage_is_refused_as_kubernetes_refuses_it(reference: Path) -> N
         except CompileError as error:
             detail = error.detail
         told = wanted.get("error_stored", "")
-        ours_to_word = "Syntax error" in told or "regexp" in told
-        if "panic" not in wanted and (bool(detail) != bool(told) or (not ours_to_word and detail != told)):
+        worded_by_us = "Syntax error" in told or "regexp" in told
+        if "panic" not in wanted and (bool(detail) != bool(told) or (not worded_by_us and detail != told)):
             wrong.append(f"{case['expr']}\n    {detail}\n    {told}")
     assert not wrong, f"seed {seed}: {len(wrong)} differences\n" + "\n".join(wrong[:20])
 

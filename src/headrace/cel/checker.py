@@ -105,7 +105,7 @@ class _Checker:
 
     def _variable(self) -> Type:
         self._fresh += 1
-        return types.parameter(f"_var{self._fresh}")
+        return types.parameter(f"_var{self._fresh - 1}")
 
     def _fit(self, given: Type, wanted: Type) -> bool:
         found = assignable(self.known, (given,), (wanted,))
@@ -189,12 +189,11 @@ class _Checker:
                 node.function, node.target = namespaced, None
             else:
                 node.target = self.check(node.target)
-        elif node.function.startswith("."):
-            node.function = node.function.removeprefix(".")
-        found = functions.get(node.function)
+        found = functions.get(node.function.removeprefix("."))
         if found is None:
             self._undeclared(node, node.function)
             return
+        node.function = found.name
         self.types[node.id] = self._resolve(node, found) or types.ERROR
 
     def _resolve(self, node: Call, function: Function) -> Type | None:

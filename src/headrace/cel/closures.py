@@ -43,6 +43,7 @@ from headrace.cel.values import (
     equal,
     is_list,
     is_map,
+    map_key,
     no_overload,
 )
 
@@ -283,6 +284,7 @@ def _map(step: MakeMap) -> Evaluator:
             found.append((key(slots), value(slots), optional))
             if optional and type(found[-1][1]) is not Optional:
                 break
+            map_key(found[-1][0])
         return _raised(make_map(found))
 
     return evaluate

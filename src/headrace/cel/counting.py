@@ -44,6 +44,7 @@ from headrace.cel.values import (
     is_list,
     is_map,
     key_value,
+    map_key,
     no_overload,
 )
 
@@ -61,6 +62,7 @@ class Run:
 
     slots: list[Value]
     limit: int
+    inputs: int
     cost: int = 0
     stack: list[tuple[int, Value]] = field(default_factory=list)
 
@@ -98,7 +100,7 @@ class Run:
 
 def evaluate(plan: Plan, inputs: list[Value], limit: int) -> tuple[Value, Run]:
     """The value (an EvaluationError where it failed) and the books of one evaluation."""
-    run = Run([*inputs, *[None] * (plan.slots - len(inputs))], limit)
+    run = Run([*inputs, *[None] * (plan.slots - len(inputs))], limit, len(inputs))
     try:
         return _evaluate(plan.root, run), run
     except EvaluationError as error:
@@ -202,8 +204,9 @@ def _map(step: MakeMap, run: Run) -> Value:
         key = _evaluate(key_step, run)
         value = key if is_error(key) else _evaluate(value_step, run)
         entries.append((key, value, optional))
-        if is_error(value):
+        if is_error(value) or (optional and type(value) is not Optional):
             break
+        map_key(key)
     result = make_map(entries)
     run.take([step_number(each) for key, value, _ in step.entries for each in (key, value)])
     run.cost += MAP_BASE
@@ -256,7 +259,15 @@ def _resolve(step: Attribute, run: Run) -> Value:
         value = run.slots[step.slot]
         if type(value) is _Pending:
             value = _begin(value.fold, run)
-    return value if is_error(value) else _qualified(step.qualifiers, value, run)
+    if is_error(value):
+        return value
+    return _qualified(step.qualifiers, value, _apart(run) if step.detached else run)
+
+
+def _apart(run: Run) -> Run:
+    """Books that nobody reads, and none but the inputs to see."""
+    hidden = EvaluationError("no such attribute(s)")
+    return Run([*run.slots[: run.inputs], *[hidden] * (len(run.slots) - run.inputs)], run.limit, run.inputs)
 
 
 def _begin(fold: Fold, run: Run) -> Value:

@@ -274,7 +274,8 @@ def compile_selector(expression: str, environment: EnvironmentName = "stored") -
         planned = plan(checked, names)
         cost = estimate(checked, names).high
         run = None
-        if cost <= COST_LIMIT and not _changes_quantities(planned) and not planned.functions & BRITTLE:
+        odd = planned.detached or planned.functions & BRITTLE or _changes_quantities(planned)
+        if cost <= COST_LIMIT and not odd:
             run = compile_plan(planned)
         return Selector(expression, environment, str(output), cost, columns(planned), planned, run)
     except RecursionError:

@@ -79,7 +79,7 @@ class _Estimator:
                 return NOTHING
             case Ident(name=name):
                 local = self._local(name)
-                self._paths[node.id] = (name.removeprefix("."),) if local is None else local.path
+                self._paths[node.id] = self._global_path(name) if local is None else local.path
                 return ONE
             case Select():
                 return self._select(node)
@@ -95,6 +95,11 @@ class _Estimator:
                 return self._bind(node) if node.is_bind() else self._fold(node)
             case _:
                 return NOTHING
+
+    def _global_path(self, name: str) -> Path:
+        """An input that a local variable hides has no path that the sizes of inputs are known by."""
+        plain = name.removeprefix(".")
+        return (name,) if self._local(plain) is not None else (plain,)
 
     def _local(self, name: str) -> _Local | None:
         stack = self._locals.get(name)

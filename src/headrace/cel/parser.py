@@ -240,6 +240,8 @@ class _Parser:
             raise self._unexpected("IDENTIFIER")
         self._take()
         if token.text in _RESERVED:
+            if self._accept("("):
+                self._arguments(")")
             return self._issue(token.offset - len(dot), f"reserved identifier: {token.text}")
         if opening := self._accept("("):
             return self._method(opening.offset, dot + token.text, None, self._arguments(")"))

@@ -60,7 +60,8 @@ class Qualifier:
 class Attribute(Step):
     """A value and the way into it. Exactly one of `slot` (a variable), `operand` and `branches` is set.
 
-    With `test_id` it is has(): the last qualifier only asks whether something is there.
+    With `test_id` it is has(): the last qualifier only asks whether something is there. A `detached` one names an input
+    that a variable of the expression hides (`.device`): the way into it costs nothing and sees no variables.
     """
 
     slot: int | None = None
@@ -69,6 +70,7 @@ class Attribute(Step):
     branches: "tuple[Attribute, Attribute] | None" = None
     qualifiers: list[Qualifier] = field(default_factory=list)
     test_id: int | None = None
+    detached: bool = False
 
     def parts(self) -> list[Step]:
         inner = [each for each in (self.operand, self.condition) if each is not None]
@@ -193,20 +195,20 @@ class Fold(Step):
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """`functions` are the names of all that is called."""
+    """`functions` are the names of all that is called; `detached` says whether there is such an attribute."""
 
     root: Step
     slots: int
     variables: Mapping[str, int]
     functions: frozenset[str]
-    folds: bool
+    detached: bool
 
 
 def plan(checked: Checked, environment: Environment) -> Plan:
     """Raises CompileError (`program instantiation failed: …`)."""
     planner = _Planner(checked, environment)
     root = planner.plan(checked.root)
-    return Plan(root, planner.slots, planner.variables, frozenset(planner.functions), planner.folds)
+    return Plan(root, planner.slots, planner.variables, frozenset(planner.functions), planner.detached)
 
 
 class _Planner:
@@ -218,7 +220,7 @@ class _Planner:
         self.variables = {name: index for index, name in enumerate(environment.variables)}
         self.slots = len(self.variables)
         self.functions: set[str] = set()
-        self.folds = False
+        self.detached = False
 
     def plan(self, node: Node) -> Step:
         match node:
@@ -246,7 +248,9 @@ class _Planner:
             slot = next(slot for known, slot in reversed(self._scopes) if known == node.name)
             return Attribute(node.id, slot=slot)
         if name in self.variables:
-            return Attribute(node.id, slot=self.variables[name])
+            hidden = any(known == name for known, _ in self._scopes)
+            self.detached = self.detached or hidden
+            return Attribute(node.id, slot=self.variables[name], detached=hidden)
         return Constant(node.id, TypeValue(self._checked.types[node.id].parameters[0].name))
 
     def _select(self, node: Select) -> Step:
@@ -311,7 +315,6 @@ class _Planner:
             raise _failed(str(error)) from None
 
     def _fold(self, node: Comprehension) -> Step:
-        self.folds = True
         initial = self.plan(node.initial)
         over = self.plan(node.range)
         accumulator, slot = next(self._slots), next(self._slots)

@@ -7,7 +7,7 @@ operations return an EvaluationError, they do not raise it.
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.quantity import Amount
@@ -205,7 +205,7 @@ class Key:
 
     kind: str
     value: Any
-    original: Value = None
+    original: Value = field(default=None, compare=False)
 
 
 def map_key(value: Value) -> Any:
@@ -218,9 +218,9 @@ def map_key(value: Value) -> Any:
     if kind is bytes or kind is Semver or kind is Format:
         raise Fatal(f"internal error: runtime error: hash of unhashable type {go_name(value)}")
     if kind is Address:
-        return Key("ip", value.packed)
+        return Key("ip", value.packed, value)
     if kind is Network:
-        return Key("cidr", (value.packed, value.bits))
+        return Key("cidr", (value.packed, value.bits), value)
     if value is None or kind is Duration or kind is Timestamp or kind is TypeValue:
         return Key(kind.__name__, value)
     return _IdentityKey(value)

@@ -296,30 +296,44 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     draft.rename(path)
 
 
+_KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: headrace
+  cluster:
+    server: {server}
+    certificate-authority-data: {ca}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: headrace
+  context:
+    cluster: headrace
+    user: {user}
+    namespace: default
+current-context: headrace
+"""
+
+
 def write_kubeconfig(pki: Pki, path: Path, server: str, client: str) -> None:
     """A kubeconfig with everything inside, mode 0600. `client`: admin, controller or viewer."""
-    import yaml
 
     def inline(file: Path) -> str:
         text = file.read_bytes()
         return base64.b64encode(text[text.index(b"-----BEGIN") :]).decode("ascii")
 
-    user = CLIENTS[client][0]
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "headrace", "cluster": {"server": server, "certificate-authority-data": inline(pki.ca)}}],
-        "users": [
-            {
-                "name": user,
-                "user": {
-                    "client-certificate-data": inline(pki.certificate(client)),
-                    "client-key-data": inline(pki.key(client)),
-                },
-            }
-        ],
-        "contexts": [{"name": "headrace", "context": {"cluster": "headrace", "user": user, "namespace": "default"}}],
-        "current-context": "headrace",
-    }
+    text = _KUBECONFIG.format(
+        server=server,
+        ca=inline(pki.ca),
+        user=CLIENTS[client][0],
+        certificate=inline(pki.certificate(client)),
+        key=inline(pki.key(client)),
+    ).encode()
+    if path.exists() and path.read_bytes() == text and path.stat().st_mode & 0o777 == 0o600:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+    _write(path, text, 0o600)

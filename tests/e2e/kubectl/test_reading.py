@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from headrace.api.kinds import CONFIG_MAP, EVENT, POD
+from headrace.api.kinds import CONFIG_MAP, EVENT, LEASE, NODE, POD
 from tests.apiserver.serving import Serving
 from tests.e2e.kubectl.conftest import Kubectl
 from tests.e2e.kubectl.manifests import OTHER, SETTINGS, SHOP, SIDE, WEB
@@ -149,3 +149,22 @@ async def test_the_schemas_are_read_once_and_not_the_older_document(kubectl: Kub
     told = await kubectl.run("create", "-f", kubectl.file("cm.yaml", SETTINGS), "-v=6")
     assert "/openapi/v3/api/v1?hash=" in told.err
     assert "/openapi/v2" not in told.err
+
+
+async def test_a_node_is_described_with_its_lease_and_its_pods(kubectl: Kubectl, server: Serving) -> None:
+    store = server.store
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    await store.create(NODE, {"metadata": {"name": "node-a"}})
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
+    await store.patch(NODE, "node-a", fields={"status": status}, subresource="status")
+    lease = {"metadata": {"name": "node-a"}, "spec": {"holderIdentity": "node-a", "leaseDurationSeconds": 40}}
+    await store.create(LEASE, lease, "kube-node-lease")
+    await kubectl("create", "-f", "-", stdin=WEB.replace("spec:", "spec:\n  nodeName: node-a", 1))
+    told = await kubectl("describe", "node", "node-a")
+    assert "HolderIdentity:  node-a" in told
+    assert "web" in told.partition("Non-terminated Pods:")[2]
+    assert "cpu                100m (2%)" in told
+    assert words(await kubectl("get", "nodes"))[1][:3] == ["node-a", "Ready", "<none>"]
+    assert await kubectl("cordon", "node-a") == "node/node-a cordoned\n"
+    assert "Ready,SchedulingDisabled" in await kubectl("get", "nodes")
+    assert await kubectl("taint", "node", "node-a", "a=b:NoSchedule") == "node/node-a tainted\n"

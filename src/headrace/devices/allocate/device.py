@@ -19,12 +19,14 @@ class Slice:
     """One ResourceSlice: its place in a pool and its devices in order."""
 
     __slots__ = (
+        "_layout",
         "count",
         "counter_sets",
         "devices",
         "driver",
         "generation",
         "has_compatibility_groups",
+        "is_simple",
         "metadata",
         "name",
         "node_name",
@@ -49,16 +51,24 @@ class Slice:
         self.skip_operations: list[str] = spec.get("skipNodeOperations") or []
         self.counter_sets: list[Json] = spec.get("sharedCounters") or []
         self.devices = tuple(Device(self, device) for device in spec.get("devices") or ())
-        self.has_compatibility_groups = any(
+        self.is_simple = not any([device.takes_counters or device.is_shareable for device in self.devices])
+        self.has_compatibility_groups = not self.is_simple and any(
             consumption.get("compatibilityGroups")
             for device in self.devices
-            if device.spec.get("consumesCounters")
-            for consumption in device.spec["consumesCounters"]
+            for consumption in device.spec.get("consumesCounters") or ()
         )
+        self._layout: bytes | None = None
 
     @property
     def id(self) -> tuple[str, str]:
         return self.driver, self.pool
+
+    @property
+    def layout(self) -> bytes:
+        """Equal for slices that have equal devices."""
+        if self._layout is None:
+            self._layout = orjson.dumps((self.driver, self.spec.get("devices")))
+        return self._layout
 
 
 class Device:

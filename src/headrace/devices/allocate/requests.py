@@ -6,10 +6,11 @@ the first error, which `Demand.error` holds until the wants before it have been 
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from headrace.api.quantity import Quantity, parse
-from headrace.devices.allocate.constraints import Constraint
+from headrace.devices.allocate.constraints import Constraint, Taken
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.features import Features
 
@@ -69,7 +70,7 @@ class Claim:
     config: Sequence[Json]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """All claims of one Pod. With an error, the last claim's last request may be cut short (`is_cut`)."""
 
@@ -78,9 +79,24 @@ class Demand:
     error: Failure | None
     is_cut: bool
 
-    @property
+    @cached_property
     def has_all(self) -> bool:
         return any(want.is_all for want in self.wants)
+
+    @cached_property
+    def positions(self) -> dict[int, tuple[int, int]]:
+        """Claim and request of each want, by its number."""
+        return {
+            want.number: (claim, request)
+            for claim, each in enumerate(self.claims)
+            for request, of in enumerate(each.requests)
+            for want in of.wants
+        }
+
+    @cached_property
+    def starts(self) -> list[tuple[Taken, ...]]:
+        """What each claim's constraints have taken at first."""
+        return [tuple([constraint.start for constraint in claim.constraints]) for claim in self.claims]
 
 
 class _Stop(Exception):

@@ -50,14 +50,10 @@ class View:
         self.pool_of: list[int] = [number for number, pool in enumerate(self.usable) for _ in pool.devices]
         declared = (node.get("status") or {}).get("declaredFeatures") or ()
         self.may_skip_operations = features.OptionalNodeOperations and OPTIONAL_NODE_OPERATIONS in declared
-        self.is_simple = not any(pool.counters for pool in self.usable) and not any(
-            device.is_shareable for device in self.devices
-        )
-        self.has_many_terms = any(
-            len((holder.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()) > 1
-            for pool in self.usable
-            for each in pool.slices
-            for holder in (each.spec, *((device.spec for device in each.devices) if each.per_device else ()))
+        slices = [each for pool in self.usable for each in pool.slices]
+        self.is_simple = all([each.is_simple for each in slices]) and not any(pool.counters for pool in self.usable)
+        self.has_many_terms = any(_has_many_terms(each.spec) for each in slices) or any(
+            _has_many_terms(device.spec) for each in slices if each.per_device for device in each.devices
         )
         self.kind = -1
         self.layout: Hashable = tuple(self._layout(pool) for pool in pools)
@@ -65,7 +61,7 @@ class View:
     def _layout(self, pool: Pool) -> Hashable:
         if not pool.is_usable:
             return pool.is_incomplete
-        devices = tuple(device.content for device in pool.devices)
+        devices = tuple([each.layout for each in pool.slices])
         counters = tuple(sorted(pool.counters.items())) if pool.counters else ()
         if not any(each.per_device or each.skip_operations for each in pool.slices):
             return devices, counters
@@ -94,10 +90,11 @@ class State:
         self.held: dict[int, dict[str, int]] = {}
         self.available: tuple[Counters | None, ...] = ()
         self.groups: tuple[dict[str, Groups], ...] = ()
-        for index, device in enumerate(view.devices):
-            if device.id in in_use.used:
+        used, is_any_shared = in_use.used, bool(in_use.shares or in_use.consumed)
+        for index, device in enumerate(view.devices) if used or is_any_shared else ():
+            if device.id in used:
                 self.used |= 1 << index
-            if in_use.is_shared(device.id):
+            if is_any_shared and in_use.is_shared(device.id):
                 self.shared |= 1 << index
                 consumed = in_use.consumed.get(device.id)
                 if consumed is not None:
@@ -115,6 +112,11 @@ class State:
             tuple(None if left is None else tuple(sorted(left.items())) for left in self.available),
             tuple(tuple(sorted(each.items(), key=str)) for each in self.groups),
         )
+
+
+def _has_many_terms(holder: Json) -> bool:
+    selector = holder.get("nodeSelector")
+    return selector is not None and len(selector.get("nodeSelectorTerms") or ()) > 1
 
 
 def _holding(pool: Pool, in_use: InUse) -> list[Device]:

@@ -56,13 +56,7 @@ class Walk:
         self.work = 0
         self.furthest: Want | None = None
         self._claims = problem.demand.claims
-        self._position: dict[int, tuple[int, int]] = {
-            want.number: (claim, request)
-            for claim, each in enumerate(self._claims)
-            for request, of in enumerate(each.requests)
-            for want in of.wants
-        }
-        self._starts = [tuple(constraint.start for constraint in claim.constraints) for claim in self._claims]
+        self._position, self._starts = problem.demand.positions, problem.demand.starts
         self._stack: list[_Frame] = []
         # Just one of these says what comes next: a request to begin, a frame to go on with, or a dead end's kind.
         first = Partial().for_claim(self._starts[0]) if self._claims else Partial()

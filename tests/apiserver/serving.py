@@ -12,6 +12,7 @@ from headrace.apiserver.server import Running, serve
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster, load
 from headrace.objects.local import Caller, LocalStore
+from headrace.store.history import DEFAULT_RETENTION, Retention
 from headrace.store.kubernetes import KubernetesStore
 from headrace.store.protocol import NotFound
 from headrace.store.sqlite import open_rows
@@ -69,9 +70,14 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(directory: Path, nodes: Nodes | None = None, *, durable: bool = False) -> AsyncIterator[Serving]:
+async def serving(
+    directory: Path, nodes: Nodes | None = None, *, durable: bool = False, retention: Retention = DEFAULT_RETENTION
+) -> AsyncIterator[Serving]:
     """`durable`: on a file with a writer thread, as in production; otherwise SQLite in memory."""
-    rows = await (open_rows(directory / "headrace.db") if durable else open_rows(":memory:", inline=True))
+    if durable:
+        rows = await open_rows(directory / "headrace.db", retention=retention)
+    else:
+        rows = await open_rows(":memory:", inline=True, retention=retention)
     clock = Clock()
     store = LocalStore(rows, wall=clock, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
     try:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from headrace.apiserver.identity import VIEWER_GROUP
 from headrace.apiserver.tokens import create_bearer_token, revoke_token, revoke_user
 from headrace.client.errors import ApiError
 from headrace.client.http import Client
+from headrace.store.history import Retention
+from headrace.store.protocol import Gone
 from tests.apiserver.joined import stranger
-from tests.apiserver.serving import Serving
+from tests.apiserver.serving import Serving, serving
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -157,3 +160,23 @@ async def test_a_list_from_the_future_is_told_to_come_back(client: Client) -> No
         with pytest.raises(ApiError, match="Too large resource version") as refusal:
             await client.request("GET", PATH, query={"resourceVersion": "999999"})
     assert refusal.value.code == 504
+
+
+async def test_what_is_compacted_is_gone_for_watches_and_pages_alike(tmp_path: Path) -> None:
+    async with serving(tmp_path, retention=Retention(revisions=5, seconds=0.0)) as server, server.http() as client:
+        first = await make(server, "a", "b", "c")
+        page = await client.request("GET", PATH, query={"limit": "1"})
+        for number in range(100):
+            await make(server, f"more-{number}")
+        with pytest.raises(ApiError) as refusal:
+            await client.request("GET", PATH, query={"limit": "1", "continue": page["metadata"]["continue"]})
+        assert (refusal.value.code, refusal.value.reason) == (410, "Expired")
+        query = {"resourceVersion": first, "resourceVersionMatch": "Exact"}
+        with pytest.raises(ApiError) as refusal:
+            await client.request("GET", PATH, query=query)
+        assert refusal.value.code == 410
+        assert await events(client, resourceVersion=first) == [("ERROR", "Expired")]
+        async with server.remote() as store:
+            with pytest.raises(Gone):
+                async for _ in store.watch(CONFIG_MAP, "default", since=first):
+                    pass

@@ -36,30 +36,32 @@ class Watching:
         """Bodies, revision, resume token, remaining count. Raises Gone, BadRequest, or a 504 Failure for the future."""
         query = request.query
         resume = query.get("continue", "")
-        found = await self._store.list_bodies(
+        return await self._store.list_bodies(
             served.kind,
             request.namespace,
             labels=query.get("labelSelector", ""),
             fields=query.get("fieldSelector", ""),
             limit=_whole_number(query, "limit"),
             resume=resume,
+            at=0 if resume else self._revision(query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")),
         )
-        if not resume:
-            self._check_revision(query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""), found[1])
-        return found
 
-    def _check_revision(self, wanted: str, match: str, current: str) -> None:
-        """We answer from the newest state: right for every wish but an exact older revision."""
+    def _revision(self, wanted: str, match: str) -> int:
+        """The revision to list: the newest (0) is right for every wish but an exact one."""
         if match not in ("", "NotOlderThan", "Exact"):
             raise BadRequest(f"resourceVersionMatch: {match!r} must be NotOlderThan or Exact")
+        if match and not wanted:
+            raise BadRequest("resourceVersionMatch: is forbidden without resourceVersion")
         if not wanted:
-            return
-        if not (wanted.isascii() and wanted.isdigit()):
+            return 0
+        if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19):
             raise BadRequest(f"Invalid value: {wanted!r}: resourceVersion must be a number that this server gave out")
-        if int(wanted) > int(current):
+        current = self._store.rows.revision
+        if int(wanted) > current:
             raise _too_new(wanted, current)
-        if match == "Exact" and int(wanted) != int(current):
-            raise Failure(410, "Expired", f"The provided resource version {wanted} is no longer available")
+        if match == "Exact" and int(wanted) == 0:
+            raise BadRequest("resourceVersionMatch: Exact is forbidden for resourceVersion 0")
+        return int(wanted) if match == "Exact" else 0
 
     async def stream(self, request: Request, served: Served) -> Stream:
         """What is wrong with the request is raised here; what goes wrong later is told in the stream."""
@@ -187,5 +189,5 @@ def _whole_number(query: dict[str, str], name: str) -> int:
     return int(text)
 
 
-def _too_new(wanted: str, current: str) -> Failure:
+def _too_new(wanted: str, current: int) -> Failure:
     return Failure(504, "Timeout", f"Too large resource version: {wanted}, current: {current}", retry_after=1)

@@ -134,10 +134,21 @@ class LocalStore:
         return subresources.get(self._home, self._home.served(kind), name, namespace, subresource)
 
     async def list_bodies(
-        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0, resume: str = ""
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        resume: str = "",
+        at: int = 0,
     ) -> tuple[Bodies, str, str, int | None]:
-        """Bodies, revision, resume token, remaining count: what a list answer is spliced from."""
-        return reading.list_bodies(self._home, self._home.served(kind), namespace, labels, fields, limit, resume)
+        """Bodies, revision, resume token, remaining count: what a list answer is spliced from.
+
+        `at`: the revision to list, 0 for the newest. Raises Gone when it is compacted.
+        """
+        return reading.list_bodies(self._home, self._home.served(kind), namespace, labels, fields, limit, resume, at)
 
     def watch_bodies(
         self, kind: Kind, namespace: str = "", *, since: str = "", labels: str = "", fields: str = ""

@@ -42,23 +42,27 @@ def get_body(home: Home, served: Served, name: str, namespace: str) -> bytes:
 
 
 def list_bodies(
-    home: Home, served: Served, namespace: str, labels: str, fields: str, limit: int, resume: str
+    home: Home, served: Served, namespace: str, labels: str, fields: str, limit: int, resume: str, at: int = 0
 ) -> tuple[list[bytes], str, str, int | None]:
-    """Bodies, revision, resume token, and how many remain (None where a selector makes that unknown)."""
+    """Bodies, revision, resume token, and how many remain (None where a selector makes that unknown).
+
+    `at` is the revision to list, 0 for the newest; a resume token has its own.
+    """
     match = selection(served, labels, fields)
     revision, after = _resumed(served, resume)
+    revision = revision or at
     found: list[Row] = []
     while True:
         wanted = limit - len(found) if limit else 0
         size = wanted if match is None else (max(wanted, SCAN_PAGE) if limit else 0)
         page = home.rows.page(served.stored.resource, namespace, after=after, limit=size, at=revision)
         revision = revision or page.revision
-        for at, row in enumerate(page.rows):
+        for index, row in enumerate(page.rows):
             if match is not None and not match(row.body):
                 continue
             if limit and len(found) == limit:
                 # A page read ahead for a selector: go on after the last row that was taken.
-                return _listing(served, found, revision, page.rows[at - 1].key if at else after, None)
+                return _listing(served, found, revision, page.rows[index - 1].key if index else after, None)
             found.append(row)
         if not page.more:
             return _listing(served, found, revision, None, None)

@@ -4,10 +4,10 @@ It needs a Store, a Runtime and a directory; where these come from is the caller
 """
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import grpc
@@ -43,7 +43,7 @@ class Settings:
     directory: Path
     address: str = "127.0.0.1"
     reserved: Mapping[str, str] = field(default_factory=lambda: dict(RESERVED))
-    version: str = "0.1.0"
+    version: str = field(default_factory=lambda: version("headrace"))
 
     @property
     def pods(self) -> Path:
@@ -80,8 +80,7 @@ class Agent:
     async def run(self) -> None:
         settings, store, clock, log = self._settings, self._store, self._clock, self._log
         for directory in (settings.pods, settings.cdi, settings.plugin_registry):
-            directory.mkdir(parents=True, exist_ok=True)
-        os.chmod(settings.directory, 0o711)  # containers of other users must reach their volumes
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)  # volumes are reached by mounts, not by paths
         informer = Informer(
             store,
             POD,
@@ -129,6 +128,7 @@ class Agent:
             await self._register(registration)
             tasks.create_task(recorder.run(), name="events")
             tasks.create_task(plugins.run(), name="plugins")
+            tasks.create_task(_hurry_for_drivers(plugins, pods), name="waiting for drivers")
             tasks.create_task(states.follow(), name="container states")
             tasks.create_task(registration.run(), name="registration")
             informer.subscribe(pods.observe)
@@ -162,3 +162,9 @@ class Agent:
                 await self._clock.sleep(REGISTER_SECONDS)
             else:
                 return
+
+
+async def _hurry_for_drivers(plugins: Plugins, pods: Pods) -> None:
+    while True:
+        await plugins.changes()
+        pods.hurry()

@@ -8,6 +8,7 @@ from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import ContainerState
 
 LOST_EXIT_CODE = 137
+RUN_PREFIX = "process://"  # of a container's id where a status tells it
 
 
 def container_id(pod_uid: str, container: str, attempt: int) -> str:
@@ -73,10 +74,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Whether volumes are there and devices prepared, and if not, why."""
+    """Whether volumes are there and devices prepared, and if not, why, after how many failures in a row."""
 
     state: Literal["needed", "ready", "torn down"] = "needed"
     problem: Problem | None = None
+    failures: int = 1
 
 
 def runs_of(pod: Pod, container: str, states: Iterable[ContainerState]) -> list[Run]:

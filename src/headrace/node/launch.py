@@ -1,10 +1,11 @@
 """From a container of a Pod to what a runtime starts: arguments, environment, mounts, limits, and its log's place."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.node import cdi, volumes
-from headrace.node.environment import Surroundings, argv, environment
+from headrace.node.environment import Surroundings, Unresolved, argv, environment
 from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import ContainerSpec, Limits
 
@@ -17,6 +18,15 @@ def pod_directory(root: Path, pod_uid: str) -> Path:
 def log_path(root: Path, id: str) -> Path:
     pod_uid, container, attempt = id.rsplit("_", 2)
     return pod_directory(root, pod_uid) / "logs" / f"{container}_{attempt}.log"
+
+
+def prune_logs(root: Path, id: str) -> None:
+    """Remove logs of runs older than the one before this: nobody can ask for them any more."""
+    _, container, attempt = id.rsplit("_", 2)
+    for path in log_path(root, id).parent.glob(f"{container}_*.log*"):
+        number = path.name.removeprefix(f"{container}_").partition(".")[0]
+        if number.isdigit() and int(number) < int(attempt) - 1:
+            path.unlink(missing_ok=True)
 
 
 def container_spec(
@@ -35,6 +45,8 @@ def container_spec(
     mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes")
     given, all_mounts = cdi.apply(cdi.edits(cdi_directory, cdi_names), env, mounts)
     security = {**pod.spec.security_context, **container.security_context}
+    if security.get("runAsNonRoot") and security.get("runAsUser", os.geteuid()) == 0:
+        raise Unresolved("container has runAsNonRoot and would run as root: set securityContext.runAsUser")
     return ContainerSpec(
         id=id,
         pod_uid=pod.uid,

@@ -9,7 +9,7 @@ from typing import Any
 from headrace.api.quantity import parse
 from headrace.api.times import to_time
 from headrace.node.admitted import allocated
-from headrace.node.containers import Memory, Problem, Run, is_ready, is_started, runs_of
+from headrace.node.containers import RUN_PREFIX, Memory, Problem, Run, is_ready, is_started, runs_of
 from headrace.node.pod import Container, Pod, is_sidecar
 from headrace.node.pods_plan import Seen, back_off_seconds, next_start, past_deadline, restarts, unsupported
 
@@ -122,7 +122,7 @@ def _container(container: Container, seen: Seen, actual: Resources, now: float) 
         "restartCount": last.attempt if last else 0,
         "ready": _told_ready(container, last, memory, seen.pod),
         "started": is_started(container, last, memory),
-        "containerID": f"process://{last.state.id}" if last else "",
+        "containerID": f"{RUN_PREFIX}{last.state.id}" if last else "",
     }
     if container.name in actual:
         status["resources"] = dict(actual[container.name])
@@ -183,7 +183,7 @@ def _terminated(run: Run) -> dict[str, Any]:
         reason = "OOMKilled"
     elif run.lost:
         reason = "ContainerStatusUnknown"
-    told: dict[str, Any] = {"exitCode": code, "reason": reason, "containerID": f"process://{state.id}"}
+    told: dict[str, Any] = {"exitCode": code, "reason": reason, "containerID": f"{RUN_PREFIX}{state.id}"}
     if run.lost:
         return told | {"message": "The container could not be located when the agent looked for it", "signal": None}
     return told | {

@@ -20,7 +20,7 @@ from headrace.node.admitted import admitted, reported
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import DeviceProblem, Devices
 from headrace.node.environment import Source, Surroundings, Unresolved, references
-from headrace.node.launch import container_spec, pod_directory
+from headrace.node.launch import container_spec, pod_directory, prune_logs
 from headrace.node.pod import Pod, view
 from headrace.node.pod_status import Resources, change, wanted
 from headrace.node.pods_plan import (
@@ -49,6 +49,7 @@ SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
+ROUNDS = 100  # of looking and acting, before somebody else has a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,13 @@ class PodWorker:
         """A version of the object that the watch told, or an answer to our own write."""
         if pod.version > self.pod.version:
             self.pod = pod
-            self._wake.set()
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Something changed that volumes or devices may have waited for."""
+        if self._setup.problem is not None:
+            self._setup = replace(self._setup, problem=replace(self._setup.problem, at=0.0))
+        self._wake.set()
 
     def gone(self) -> None:
         self.is_gone = True
@@ -122,7 +129,7 @@ class PodWorker:
 
     async def _step(self) -> float | None:
         """Act until there is nothing to do now; answers when to look again."""
-        while True:
+        for _ in range(ROUNDS):
             seen, now = self._see(), self._means.clock.wall()
             self._release(each.id for each in seen.states if each.state == "exited")
             actions = plan(seen, now)
@@ -136,6 +143,7 @@ class PodWorker:
                 await self._perform(action)
             if self.is_finished:
                 return None
+        return self._means.clock.wall() + RETRY_SECONDS  # whatever keeps it busy: others have their turn
 
     def _release(self, ended: Iterable[str]) -> None:
         for id in self._held.intersection(ended):
@@ -195,7 +203,9 @@ class PodWorker:
         known = self._setup.problem
         if known is None or known.message != message:
             self._event("Warning", reason, message)
-        self._setup = replace(self._setup, problem=Problem(reason, message, self._means.clock.wall()))
+        failures = self._setup.failures + 1 if known is not None else 1
+        problem = Problem(reason, message, self._means.clock.wall())
+        self._setup = replace(self._setup, problem=problem, failures=failures)
 
     async def _fill_volumes(self) -> None:
         needed = volumes.references(self.pod)
@@ -261,6 +271,7 @@ class PodWorker:
         else:
             self._memory[container.name] = Memory(short_runs=action.short_runs)
             self._means.states.put(state)
+            prune_logs(self._means.directory, spec.id)
             self._event("Normal", "Started", f"Started container {container.name}")
             if (container.lifecycle or {}).get("preStop"):
                 said = f"container {container.name}: lifecycle.preStop is not supported by this node and is never run"

@@ -53,6 +53,11 @@ class Pods:
         if worker is not None:
             worker.wake()
 
+    def hurry(self) -> None:
+        """A driver came or went: whoever waits for one looks again."""
+        for worker in self._workers.values():
+            worker.hurry()
+
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """The Pod of this name that is not about to vanish."""
         for worker in self._workers.values():

@@ -14,11 +14,14 @@ from headrace.node.runtimes.protocol import ContainerState
 BACK_OFF_SECONDS = 10.0
 LONGEST_BACK_OFF_SECONDS = 300.0
 LONG_RUN_SECONDS = 600.0  # after it, the back-off starts from the beginning
-SET_UP_RETRY_SECONDS = 2.0
+SET_UP_RETRY_SECONDS = 2.0  # doubled with each failure
+LONGEST_SET_UP_RETRY_SECONDS = 30.0
+CONFIG_RETRY_SECONDS = 10.0  # a missing ConfigMap or Secret may appear at any time
 KILL_AGAIN_SECONDS = 1.0
 KEPT_RUNS = 2  # the current one and the one before, which `lastState` and `logs --previous` tell of
 
 NO_COMMAND = "ImageNotSupported"
+CONFIG_ERROR = "CreateContainerConfigError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,8 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     if seen.gone or pod.deleted or pod.is_terminal or past_deadline(pod, now):
         return _ending(seen, now)
     if seen.setup.state != "ready":
-        problem = seen.setup.problem
-        if problem is not None and now < problem.at + SET_UP_RETRY_SECONDS:
-            return (Look(problem.at + SET_UP_RETRY_SECONDS),)
-        return (SetUp(),)
+        at = _next_set_up(seen.setup)
+        return (Look(at),) if now < at else (SetUp(),)
     return (*_running(seen, now), *_forget(seen))
 
 
@@ -149,8 +150,18 @@ def next_start(container: Container, seen: Seen) -> tuple[int, int, float]:
         attempt, at = last.attempt + 1, (last.state.finished_at or 0.0) + back_off_seconds(count)
         count += 1
     if memory.problem is not None:
-        at = max(at, memory.problem.at + back_off_seconds(memory.failures))
+        waits_for_config = memory.problem.reason == CONFIG_ERROR
+        pause = CONFIG_RETRY_SECONDS if waits_for_config else back_off_seconds(memory.failures)
+        at = max(at, memory.problem.at + pause)
     return attempt, count, at
+
+
+def _next_set_up(setup: Setup) -> float:
+    """When volumes and devices may be tried again; 0: now."""
+    if setup.problem is None:
+        return 0.0
+    doublings = min(setup.failures - 1, 10)
+    return setup.problem.at + min(LONGEST_SET_UP_RETRY_SECONDS, SET_UP_RETRY_SECONDS * 2.0**doublings)
 
 
 def _running(seen: Seen, now: float) -> list[Action]:
@@ -211,10 +222,8 @@ def _ending(seen: Seen, now: float) -> tuple[Action, ...]:
     if stopping:
         return tuple(stopping)
     if seen.setup.state != "torn down":
-        problem = seen.setup.problem
-        if problem is not None and now < problem.at + SET_UP_RETRY_SECONDS:
-            return (Look(problem.at + SET_UP_RETRY_SECONDS),)
-        return (TearDown(),)
+        at = _next_set_up(seen.setup)
+        return (Look(at),) if now < at else (TearDown(),)
     if seen.gone or pod.deleted:
         return (*(Remove(state.id) for state in seen.states), Finish())
     return tuple(_forget(seen))

@@ -108,7 +108,7 @@ class Registration:
 
     async def register(self) -> None:
         """Create the Node, or bring an existing one up to date. Raises StoreError."""
-        meta = self._fields["metadata"]
+        meta, self.node = self._fields["metadata"], {}
         try:
             await self._store.create(NODE, {key: self._fields[key] for key in ("apiVersion", "kind", "metadata")})
         except AlreadyExists:

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 from structlog.typing import FilteringBoundLogger
 
-from headrace.node.containers import attempt_of
+from headrace.node.containers import RUN_PREFIX, attempt_of
 from headrace.node.launch import log_path
 from headrace.node.logs import LogQuery, read
 from headrace.node.pods import Pods
@@ -154,14 +154,22 @@ class Stream:
         return read(log_path(self._directory, id), query, lambda: self._is_running(id))
 
     def _run_of(self, request: wire.LogsRequest) -> str:
-        states = [state for state in self._states.of(request.pod_uid) if state.container == request.container]
-        ids = sorted((state.id for state in states), key=attempt_of)
+        """The newest run, or the one that the status tells of (its record may be gone, its log is not)."""
+        worker = self._pods.get(request.pod_uid)
+        status = worker.pod.container_status(request.container) if worker else {}
         if request.previous:
-            ids = ids[:-1]
-        if not ids:
-            which = "previous terminated container" if request.previous else "container"
-            raise Refused(grpc.StatusCode.NOT_FOUND, f"{which} {request.container!r} not found: it has not run here")
-        return ids[-1]
+            told = ((status.get("lastState") or {}).get("terminated") or {}).get("containerID")
+            ids: list[str] = []
+        else:
+            told = status.get("containerID")
+            states = [state for state in self._states.of(request.pod_uid) if state.container == request.container]
+            ids = sorted((state.id for state in states), key=attempt_of)
+        if ids:
+            return ids[-1]
+        if told:
+            return str(told).removeprefix(RUN_PREFIX)
+        which = "previous terminated container" if request.previous else "container"
+        raise Refused(grpc.StatusCode.NOT_FOUND, f"{which} {request.container!r} not found: it has not run here")
 
     def _is_running(self, id: str) -> bool:
         return any(state.id == id and state.state == "running" for state in self._states.of(id.rsplit("_", 2)[0]))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.node.launch import prune_logs
 from headrace.node.logs import LogQuery, read
 
 pytestmark = pytest.mark.looptime
@@ -89,6 +90,20 @@ async def test_a_followed_log_goes_on_until_its_container_has_ended(tmp_path):
         file.write(records("c"))
     running = False
     assert await reading == "a\nb\nc\n"
+
+
+def test_logs_of_runs_that_nobody_can_ask_for_are_removed(tmp_path):
+    folder = tmp_path / "uid" / "logs"
+    folder.mkdir(parents=True)
+    for name in ("main_7.log", "main_7.log.1", "main_8.log", "main_9.log", "main-two_1.log", "other_0.log"):
+        (folder / name).touch()
+    prune_logs(tmp_path, "uid_main_9")
+    assert sorted(each.name for each in folder.iterdir()) == [
+        "main-two_1.log",
+        "main_8.log",
+        "main_9.log",
+        "other_0.log",
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=12))

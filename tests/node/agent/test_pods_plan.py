@@ -41,6 +41,16 @@ def asked(name="main", attempt=0, *, at):
         ),
         pytest.param(seen(), (Start("main", 0, 0),), id="a container that never ran is started"),
         pytest.param(
+            seen(setup=Setup("needed", Problem("FailedMount", "no", NOW - 0.5), failures=9)),
+            (Look(NOW + 29.5),),
+            id="and then less and less often",
+        ),
+        pytest.param(
+            seen(memory={"main": Memory(problem=Problem("CreateContainerConfigError", "no", NOW - 3), failures=9)}),
+            (Look(NOW + 7),),
+            id="a missing ConfigMap is looked for every ten seconds",
+        ),
+        pytest.param(
             seen(a_pod(IMAGE_ONLY)), (), id="a container that names only an image waits for a change of heart"
         ),
         pytest.param(seen(a_pod(IMAGE_ONLY, "other")), (Start("other", 0, 0),), id="and holds nobody else back"),

@@ -87,7 +87,7 @@ async def joined():
             "node-a",
             "0",
             lambda: grpc.aio.insecure_channel(f"unix://{directory}/s"),
-            None,
+            {},
             states,
             Resize(),
             directory=directory,

@@ -12,7 +12,7 @@ def test_what_was_written_is_loaded_and_what_was_half_written_goes(tmp_path: Pat
     records.write("a", {"state": 1})
     records.write("a", {"state": 2})
     (tmp_path / "b.json.new").write_text('{"st')
-    assert Records(str(tmp_path)).load() == {"a": {"state": 2}}
+    assert Records(str(tmp_path)).load(print) == {"a": {"state": 2}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o600
 
@@ -22,7 +22,17 @@ def test_a_record_is_removed_once_or_twice(tmp_path: Path) -> None:
     records.write("a", {})
     records.remove("a")
     records.remove("a")
-    assert records.load() == {}
+    assert records.load(print) == {}
+
+
+def test_a_spoilt_record_is_set_aside(tmp_path: Path) -> None:
+    records, said = Records(str(tmp_path)), []
+    records.write("a", {"state": 1})
+    (tmp_path / "b.json").write_bytes(b"\0" * 40)
+    assert records.load(said.append) == {"a": {"state": 1}}
+    assert "b.json" in said[0]
+    assert records.load(said.append) == {"a": {"state": 1}}
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("id", ["a", "0f3b-uid_name_0", "A.b-c_9"])

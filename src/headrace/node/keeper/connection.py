@@ -6,6 +6,7 @@ import socket
 from headrace.node.keeper import frames
 from headrace.node.keeper.container import Container
 from headrace.node.keeper.operations import Failed
+from headrace.node.keeper.poll import Poll
 
 BACKLOG_BYTES = 8 * 1024 * 1024
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 class Connection:
     """Events are kept per container, so that a slow watcher costs no more memory than there are containers."""
 
-    def __init__(self, client: socket.socket, epoll: select.epoll) -> None:
+    def __init__(self, client: socket.socket, poll: Poll) -> None:
         client.setblocking(False)
-        self._socket, self._epoll = client, epoll
+        self._socket, self._poll = client, poll
         self.descriptor = client.fileno()
         self.watches = False
         self.closed = False
@@ -68,7 +69,7 @@ class Connection:
                 self.closed = True
                 break
             del self._unsent[:sent]
-        self._epoll.modify(self.descriptor, select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0))
+        self._poll.change(self.descriptor, select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0))
 
     def close(self) -> None:
         self._socket.close()

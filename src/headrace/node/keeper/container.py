@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import time
 
 from headrace.node.keeper import identity, linux, members
@@ -59,11 +60,13 @@ class Container:
         return ends[0], ends[1]
 
     def open_output(self, scratch: Scratch) -> None:
-        """Read the FIFOs that are there; a container that ended long ago has none."""
-        self._log = Log(self.spec["log_path"])
-        for stream, path in zip(STREAMS, self.fifos, strict=True):
-            if os.path.exists(path):
-                self.pumps.append(Pump(stream, path, self._log, scratch))
+        """Read the FIFOs that are there; a container that ended long ago has none, and perhaps no log any more."""
+        there = [(stream, path) for stream, path in zip(STREAMS, self.fifos, strict=True) if os.path.exists(path)]
+        if there:
+            self._log = Log(self.spec["log_path"])
+        for stream, path in there:
+            assert self._log is not None
+            self.pumps.append(Pump(stream, path, self._log, scratch))
 
     def finish_output(self) -> None:
         """Write what is left and forget the FIFOs. Raises OSError while the log cannot be written."""
@@ -71,13 +74,17 @@ class Container:
             pump.finish()
         self.discard_output()
 
-    def discard_output(self) -> None:
+    def close_output(self) -> None:
+        """Stop reading; what the FIFOs hold stays in them as long as the container holds them open."""
         for pump in self.pumps:
             pump.close()
         self.pumps = []
         if self._log is not None:
             self._log.close()
             self._log = None
+
+    def discard_output(self) -> None:
+        self.close_output()
         for path in self.fifos:
             if os.path.lexists(path):
                 os.unlink(path)
@@ -127,6 +134,13 @@ class Container:
         else:
             self._set_end(self._adopted_status())
 
+    def signal(self, number: int) -> bool:
+        """To the main process; one that has ended is no error."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, number)
+        return True
+
     def kill_all(self) -> bool:
         """Kill every process of the container; true when none is left but its own, which has ended."""
         session = self.pid if self._child else None  # not waited for, so its session's number cannot be another's
@@ -159,8 +173,9 @@ class Container:
 
     # ---- record
 
-    def save(self, records: Records) -> None:
-        records.write(self.id, {"version": 1, "boot": self.boot, "spec": self.spec, "state": self.state})
+    def save(self, records: Records, *, durable: bool = True) -> None:
+        record = {"version": 1, "boot": self.boot, "spec": self.spec, "state": self.state}
+        records.write(self.id, record, durable=durable)
         self.recorded = True
 
     @classmethod

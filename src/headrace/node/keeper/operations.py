@@ -1,6 +1,7 @@
 """What a client may ask, checked: wrong requests are refused with a word, before anything is done."""
 
 import os
+import signal
 
 from headrace.node.keeper.frames import VERSION
 from headrace.node.keeper.record import is_id
@@ -8,6 +9,9 @@ from headrace.node.keeper.record import is_id
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+OPERATIONS = "start, signal, kill, remove, get, list, watch, hello, stop"
 
 
 class Failed(Exception):
@@ -21,6 +25,12 @@ class Failed(Exception):
     def unless_version(version: object) -> None:
         if version != VERSION:
             raise Failed("Version", f"v {version!r}: this keeper speaks version {VERSION}")
+
+
+def check_signal(number: object) -> int:
+    if not isinstance(number, int) or not 0 < number < signal.NSIG:
+        raise Failed("Invalid", f"signal {number!r}: must be a number from 1 to {signal.NSIG - 1}")
+    return number
 
 
 def check_start(request: "dict[str, Any]") -> "dict[str, Any]":

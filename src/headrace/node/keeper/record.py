@@ -6,6 +6,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
@@ -18,7 +19,8 @@ class Records:
         self.directory = directory
         os.makedirs(directory, mode=0o700, exist_ok=True)
 
-    def write(self, id: str, record: "dict[str, Any]") -> None:
+    def write(self, id: str, record: "dict[str, Any]", *, durable: bool = True) -> None:
+        """Whole or not at all. Not durable: a loss of power may bring the former record back."""
         path = self.path(id)
         temporary = f"{path}.new"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -26,11 +28,13 @@ class Records:
             data = json.dumps(record, separators=(",", ":")).encode()
             while data:
                 data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
-        self._sync()
+        if durable:
+            self._sync()
 
     def remove(self, id: str) -> None:
         try:
@@ -39,16 +43,23 @@ class Records:
             return
         self._sync()
 
-    def load(self) -> "dict[str, dict[str, Any]]":
-        """All whole records. What a crash left half written was never answered to anybody, and goes."""
+    def load(self, say: "Callable[[str], None]") -> "dict[str, dict[str, Any]]":
+        """All whole records. What a crash left half written was never answered to anybody, and goes.
+
+        A record that the disk has spoilt is set aside: the others must have their keeper.
+        """
         records = {}
         for name in sorted(os.listdir(self.directory)):
             path = os.path.join(self.directory, name)
-            if name.endswith(".json"):
-                with open(path, "rb") as file:
-                    records[name[: -len(".json")]] = json.load(file)
-            else:
+            if name.endswith(".new"):
                 os.unlink(path)
+            elif name.endswith(".json"):
+                try:
+                    with open(path, "rb") as file:
+                        records[name[: -len(".json")]] = json.load(file)
+                except ValueError as error:
+                    say(f"{path}: {error}: set aside; what it described is a stray now")
+                    os.replace(path, f"{path}.spoilt")
         return records
 
     def path(self, id: str) -> str:

@@ -107,15 +107,17 @@ class Registration:
         return found
 
     async def register(self) -> None:
-        """Create the Node, or bring an existing one up to date. Raises StoreError."""
-        meta, self.node = self._fields["metadata"], {}
+        """Create the Node, whole, or bring an existing one up to date. Raises StoreError."""
+        meta, now = self._fields["metadata"], self._clock.wall()
+        ready = [{**each, "lastTransitionTime": to_time(now)} for each in conditions(now)]
         try:
-            await self._store.create(NODE, {key: self._fields[key] for key in ("apiVersion", "kind", "metadata")})
+            status = {**self._fields["status"], "conditions": ready}
+            self.node = await self._store.create(NODE, {**self._fields, "status": status})
+            self._told_at = self._clock.monotonic()
         except AlreadyExists:
-            await self._store.patch(
-                NODE, self._name, fields={"metadata": {key: meta[key] for key in ("labels", "annotations")}}
-            )
-        await self._write_status()
+            fields = {"metadata": {key: meta[key] for key in ("labels", "annotations")}}
+            self.node = await self._store.patch(NODE, self._name, fields=fields)
+            await self._write_status()
         await self._renew()
 
     async def run(self) -> None:
@@ -144,9 +146,6 @@ class Registration:
 
     async def _write_status(self) -> None:
         known = {each["type"]: each for each in (self.node.get("status") or {}).get("conditions") or ()}
-        if not known:
-            self.node = await self._store.get(NODE, self._name)
-            known = {each["type"]: each for each in (self.node.get("status") or {}).get("conditions") or ()}
         now = self._clock.wall()
         told = conditions(now)
         for each in told:

@@ -127,6 +127,25 @@ def test_when_any_write_fails_all_before_it_are_taken_back(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("name", ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"])
+def test_a_kernel_that_finds_memory_busy_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Our own look may come a moment too early; the kernel's EBUSY is the same refusal."""
+    group = v1_group(tmp_path)
+    group.apply(Limits(2000, 400 * MEBIBYTE))
+    before, real, busy = contents(tmp_path), files.write, str(100 * MEBIBYTE)
+
+    def write(path: Path, value: str) -> None:
+        if path.name == name and value == busy:
+            raise OSError(16, "Device or resource busy", str(path))
+        real(path, value)
+
+    monkeypatch.setattr(files, "write", write)
+    with pytest.raises(MemoryInUse) as refused:
+        group.apply(Limits(500, 100 * MEBIBYTE))
+    assert refused.value.restored
+    assert contents(tmp_path) == before
+
+
 @GROUPS
 def test_when_it_cannot_be_taken_back_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make) -> None:
     group = make(tmp_path)

@@ -7,7 +7,7 @@ the whole of it. A container's processes are those of its session.
 import os
 import resource
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from headrace.metrics.protocol import Usage
@@ -52,17 +52,18 @@ class ApproximateGroup:
 
     def apply(self, limits: Limits) -> Limits:
         amounts.check(limits)
-        usage = self.usage(float("nan")).working_set_bytes
+        pids = members.marked(self._marker, self._main)
+        usage = sum(process.resident_pages for pid in pids if (process := identity.stat(pid)) is not None) * _PAGE
         if limits.memory_bytes is not None and usage > limits.memory_bytes:
             raise in_use(limits.memory_bytes, usage)
         before = self.read()
         try:
-            self._set(limits)
+            self._set(pids, limits)
         except OSError as error:
-            raise failed(error, self._restored(before)) from None
+            raise failed(error, self._restored(pids, before)) from None
         found = self.read()
         if found != self.kept(limits):
-            restored = self._restored(before)
+            restored = self._restored(pids, before)
             raise ApplyFailed(f"process {self._main}: asked for {limits}, read back {found}", restored=restored)
         return found
 
@@ -93,17 +94,17 @@ class ApproximateGroup:
     def usage(self, at: float) -> Usage:
         return self.meter().read(at)
 
-    def _set(self, limits: Limits) -> None:
+    def _set(self, pids: Iterable[int], limits: Limits) -> None:
         soft = limits.memory_bytes if limits.memory_bytes is not None else resource.RLIM_INFINITY
         chosen = cpus(limits.cpu_milli, os.path.basename(self._marker), self._cpus)
-        for pid in members.marked(self._marker, self._main):
+        for pid in pids:
             for task in _tasks(pid):
                 _unless_gone(lambda task=task: os.sched_setaffinity(task, chosen))  # type: ignore[misc]
             _unless_gone(lambda pid=pid: _limit_address_space(pid, soft))  # type: ignore[misc]
 
-    def _restored(self, before: Limits) -> bool:
+    def _restored(self, pids: Iterable[int], before: Limits) -> bool:
         try:
-            self._set(replace(before, cpu_shares_milli=None))
+            self._set(pids, replace(before, cpu_shares_milli=None))
         except OSError:
             return False
         return self.read() == before

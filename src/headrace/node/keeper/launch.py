@@ -18,10 +18,11 @@ async def ensure_keeper(data_dir: Path) -> Path:
     """Answers the keeper's directory once clients can connect. Harmless when one runs already; raises KeeperFailed."""
     directory = data_dir / "keeper"
     sources = str(Path(headrace.__file__).parent.parent)
-    # -S and no user site: modules that the keeper does not need would cost it memory for ever.
+    # -P: nothing from the directory that somebody happens to start us in. -S, -s: no modules that the keeper does not
+    # need, they would cost it memory for ever.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-S", "-s", "-m", "headrace.node.keeper", str(directory)),
+        *("-P", "-S", "-s", "-m", "headrace.node.keeper", str(directory)),
         env={"PYTHONPATH": sources, "PATH": os.defpath, "LC_CTYPE": "C.UTF-8"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

@@ -94,6 +94,11 @@ def _become(
         environment = dict(spec["env"])
         environment.setdefault("PATH", DEFAULT_PATH)
         environment[MARKER] = marker
+        if (
+            spec.get("address_space") is not None
+        ):  # approximate mode; last, since this interpreter may have more already
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # the hard limit stays, so that it can grow again
+            resource.setrlimit(resource.RLIMIT_AS, (spec["address_space"], hard))
         os.execvpe(spec["argv"][0], spec["argv"], environment)
     except BaseException as error:
         os.write(status, describe(step, error, spec).encode())
@@ -138,9 +143,6 @@ def _limits(spec: "dict[str, Any]", most_files: int) -> None:
     if os.geteuid() == 0:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("0")
-    if spec.get("address_space") is not None:  # approximate mode; the hard limit stays, so that it can grow again
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (spec["address_space"], hard))
     if spec.get("cpus"):
         os.sched_setaffinity(0, spec["cpus"])
 
@@ -151,6 +153,7 @@ def _user(uid: int | None, gid: int | None) -> None:
             raise OSError(1, f"runAsUser {uid}, runAsGroup {gid}: only root can become another user")
         return
     if uid is not None or gid is not None:
+        # Without a group asked for, the user's own number: root's group would be a gift.
         group = gid if gid is not None else uid
         assert group is not None
         os.setgroups([group])

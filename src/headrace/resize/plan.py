@@ -227,6 +227,8 @@ def _too_early(pod: Object, node: str) -> Verdict | None:
     for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         for container, amounts in wanted[field].items():
+            if _has_ended(pod, told.get(container) or {}):
+                continue
             resources = (told.get(container) or {}).get("resources") or {}
             for name, amount in has[field][container].items():
                 if amounts.get(name, 0) < amount and not _is_told(resources, name, amount):
@@ -236,6 +238,13 @@ def _too_early(pod: Object, node: str) -> Verdict | None:
                     )
                     return Verdict(DEFERRED, message)
     return None
+
+
+def _has_ended(pod: Object, told: Fields) -> bool:
+    """Whether the container has terminated and is never started again."""
+    terminated = (told.get("state") or {}).get("terminated")
+    policy = (pod.get("spec") or {}).get("restartPolicy", "Always")
+    return terminated is not None and (policy == "Never" or (policy == "OnFailure" and terminated.get("exitCode") == 0))
 
 
 def _is_told(resources: Fields, name: str, amount: int) -> bool:

@@ -145,6 +145,8 @@ class SimulatedRuntime:
         listener: asyncio.Queue[str] = asyncio.Queue()
         self._machine.listeners.append(listener)
         try:
+            for id in tuple(self._machine.containers):  # whoever begins to listen hears first what there is
+                yield id
             while True:
                 yield await listener.get()
         finally:

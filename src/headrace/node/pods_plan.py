@@ -263,5 +263,5 @@ def _forget(seen: Seen) -> list[Action]:
     old: list[Action] = []
     for name in sorted(names):
         runs = runs_of(seen.pod, name, seen.states)
-        old += [Remove(run.state.id) for run in runs[:-KEPT_RUNS] if not run.is_running]
+        old += [Remove(run.state.id) for run in runs[:-KEPT_RUNS] if not run.is_running and not run.lost]
     return old

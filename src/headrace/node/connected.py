@@ -97,7 +97,8 @@ async def _until_renewed(
 async def _renewed(
     node: str, server: Server, credentials: Credentials, clock: Clock, log: FilteringBoundLogger
 ) -> None:
-    """Returns when there is a fresh certificate."""
+    """Returns when there is a fresh certificate; at most once a minute, however wrong the clock is."""
+    await clock.sleep(RETRY_SECONDS)
     while (left := credentials.renews_at() - clock.wall()) > 0:
         await clock.sleep(min(left, LONGEST_SLEEP_SECONDS))
     while True:

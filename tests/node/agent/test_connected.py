@@ -31,6 +31,20 @@ from tests.node.agent.test_real import log_text, process_runtime, shell
 CLOCK = LoopClock(time.time)
 
 
+class InAYear(LoopClock):
+    """Shows a time at which certificates of today are old; long sleeps begun before `awake` end with it."""
+
+    def __init__(self):
+        super().__init__(lambda: time.time() + 300 * 86400)
+        self.awake = asyncio.Event()
+
+    async def sleep(self, seconds):
+        if seconds < 60 or self.awake.is_set():
+            await super().sleep(seconds)
+        else:
+            await self.awake.wait()
+
+
 class World:
     """A running server with one agent, seen as its administrator."""
 
@@ -50,7 +64,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(tmp_path, *, node="node-a", driver=False):
+async def world(tmp_path, *, node="node-a", driver=False, clock=CLOCK):
     log = structlog.get_logger()
     settings = HomeSettings(tmp_path / "server", port=0, agents_port=0)
     async with process_runtime() as (runtime, directory), home(settings, log) as served:
@@ -70,7 +84,7 @@ async def world(tmp_path, *, node="node-a", driver=False):
                         runtime,
                         server,
                         credentials,
-                        clock=CLOCK,
+                        clock=clock,
                         log=log,
                         ready=ready.set,
                     )
@@ -215,6 +229,24 @@ async def test_a_token_for_another_node_and_a_strange_authority_are_refused(tmp_
         with pytest.raises(JoinFailed, match="authority"):
             await connected.ensure_joined(here.server, "node-b", fresh, other)
         assert not fresh.certificate.exists()
+
+
+async def test_a_renewed_certificate_changes_nothing_for_what_runs(tmp_path):
+    clock = InAYear()
+    async with world(tmp_path, clock=clock) as here:
+        await create(here.store, pod(containers=[shell("echo here; sleep 1000")], terminationGracePeriodSeconds=1))
+        before = await until(here.store, is_running)
+        old = here.credentials.certificate.read_bytes()
+        clock.awake.set()
+        await eventually(lambda: read(here.credentials.certificate), lambda now: now != old)
+        async with here.agents_channel() as channel:
+            await eventually(lambda: answers(NodeAgentStub(channel)), lambda yes: yes)
+        after = await here.store.get(POD, "p", "default")
+        assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+
+
+async def read(path):
+    return path.read_bytes()
 
 
 async def test_a_revoked_node_loses_its_stream_within_a_second(tmp_path):

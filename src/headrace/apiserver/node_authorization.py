@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headrace.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from headrace.api.objects import Fields, metadata
+from headrace.api.objects import Fields
 from headrace.apiserver.requests import Request, pinned
 from headrace.objects.local import LocalStore
 from headrace.store.protocol import Forbidden, NotFound, StoreError
@@ -197,34 +197,34 @@ def admit_write(request: Request, document: Any, *, strategic: bool) -> None:
         case "nodes":
             _admit_node(request, document, node)
         case "leases":
-            if request.verb == "create" and metadata(document).get("name") != node:
+            if request.verb == "create" and _part(document, "metadata").get("name") != node:
                 raise _no(request, f"node {node!r} may only create its own Lease, named {node!r}")
         case "resourceslices":
-            named = (document.get("spec") or {}).get("nodeName")
-            if named != node and (request.verb != "patch" or "nodeName" in (document.get("spec") or {})):
+            spec = _part(document, "spec")
+            if spec.get("nodeName") != node and (request.verb != "patch" or "nodeName" in spec):
                 raise _no(request, f"spec.nodeName: must be {node!r}, a node publishes its own devices only")
         case "pods" if request.subresource == "status":
             _admit_pod_status(request, document, strategic)
         case "resourceclaims":
-            _admit_only(request, "status", document.get("status") or {}, ("devices",))
+            _admit_only(request, "status", _part(document, "status"), ("devices",))
 
 
 def _admit_node(request: Request, document: Fields, node: str) -> None:
-    fields = metadata(document)
+    fields = _part(document, "metadata")
     if request.verb == "create" and fields.get("name") != node:
         raise _no(request, f"node {node!r} may only create its own Node, named {node!r}")
     if fields.get("ownerReferences"):
         raise _no(request, "metadata.ownerReferences: a node may not set owners, they could delete it")
-    if request.verb != "create" and (document.get("spec") or {}).get("taints") is not None:
+    if request.verb != "create" and "taints" in _part(document, "spec"):
         raise _no(request, "spec.taints: a node may not change its taints")
-    for label in fields.get("labels") or {}:
+    for label in _part(fields, "labels"):
         if any(prefix in label for prefix in PROTECTED_LABELS):
             raise _no(request, f"metadata.labels[{label}]: this label is for administrators only")
 
 
 def _admit_pod_status(request: Request, document: Fields, strategic: bool) -> None:
-    status = document.get("status") or {}
-    _admit_only(request, "metadata", metadata(document), ("name", "namespace", "uid", "resourceVersion"))
+    status = _part(document, "status")
+    _admit_only(request, "metadata", _part(document, "metadata"), ("name", "namespace", "uid", "resourceVersion"))
     for field in (ADMITTED, "resourceClaimStatuses", "extendedResourceClaimStatus"):
         if field in status:
             raise _no(request, f"status.{field}: is not a node's to write")
@@ -232,7 +232,7 @@ def _admit_pod_status(request: Request, document: Fields, strategic: bool) -> No
     if any(entries is not None for entries in lists) and not strategic:
         raise _no(request, "status.containerStatuses: a node writes it by strategic merge patch, by container name")
     for entries in lists:
-        for entry in entries or ():
+        for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and ADMITTED in entry:
                 raise _no(request, f"status.containerStatuses[].{ADMITTED}: what is admitted is not a node's to write")
 
@@ -241,6 +241,12 @@ def _admit_only(request: Request, path: str, fields: Fields, allowed: tuple[str,
     for field in fields:
         if field not in allowed:
             raise _no(request, f"{path}.{field}: a node writes only {', '.join(allowed)} here")
+
+
+def _part(document: Fields, field: str) -> Fields:
+    """An object inside a document; what is none is refused later, where its kind is known."""
+    found = document.get(field)
+    return found if isinstance(found, dict) else {}
 
 
 def _no(request: Request, why: str) -> StoreError:

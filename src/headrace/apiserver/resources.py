@@ -114,9 +114,10 @@ class Resources:
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
-        named = (obj.get("metadata") or {}).get("name")
-        if named not in (None, request.name):
-            raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({request.name})")
+        if request.about[1] != request.name:
+            raise BadRequest(
+                f"the name of the object ({request.about[1]}) does not match the name on the URL ({request.name})"
+            )
         subresource = request.subresource or None
         written = await store.replace(served.kind, request.name, request.namespace, obj, subresource=subresource)
         return self._written(request, served, written, 200, warnings)

@@ -6,9 +6,11 @@ result is committed, so that neither a build nor a run needs them.
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,55 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 ALWAYS = (META + "DeleteOptions", META + "Status", META + "ObjectMeta", META + "ListMeta")
 
 
-def module_directory() -> Path:
+PACKAGES = {
+    "io.k8s.api.": "k8s.io/api",
+    "io.k8s.apimachinery.": "k8s.io/apimachinery",
+    "io.k8s.apiextensions-apiserver.": "k8s.io/apiextensions-apiserver",
+}
+POINTER = "x-go-pointer"
+
+
+@cache
+def module_directory(module: str) -> Path:
+    version = VERSION if module == "k8s.io/kubernetes" else VERSION.replace("v1.", "v0.", 1)
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch, "go.mod").write_text("module schemas\n\ngo 1.26\n")
         answer = subprocess.run(
-            ["go", "mod", "download", "-json", f"k8s.io/kubernetes@{VERSION}"],
-            cwd=scratch,
-            check=True,
-            capture_output=True,
+            ["go", "mod", "download", "-json", f"{module}@{version}"], cwd=scratch, check=True, capture_output=True
         )
     return Path(json.loads(answer.stdout)["Dir"])
+
+
+@cache
+def go_structs(package: Path) -> dict[str, dict[str, str]]:
+    """The structs of a Go package: Go types by JSON names, `,inline` fields by the name of their type."""
+    structs: dict[str, dict[str, str]] = {}
+    for file in sorted(package.glob("types*.go")):
+        for name, body in re.findall(r"^type (\w+) struct \{\n(.*?)^\}", file.read_text(), re.MULTILINE | re.DOTALL):
+            fields = re.findall(r'^\t(?:\w+\s+)?([*\[\]\w.]+)\s+`json:"([^"]*)"', body, re.MULTILINE)
+            structs[name] = {
+                (go_type if tag.startswith(",inline") else tag.partition(",")[0]): go_type for go_type, tag in fields
+            }
+    return structs
+
+
+def pointers(schema: str) -> set[str]:
+    """The JSON names of a schema's fields that are pointers in Go: they keep a zero that is said."""
+    for prefix, module in PACKAGES.items():
+        if schema.startswith(prefix):
+            package, _, name = schema.removeprefix(prefix).rpartition(".")
+            return _pointers(module_directory(module) / package.replace(".", "/"), name)
+    return set()
+
+
+def _pointers(package: Path, name: str) -> set[str]:
+    found: set[str] = set()
+    for field, go_type in go_structs(package).get(name, {}).items():
+        if field == go_type:
+            found |= _pointers(package, go_type)
+        elif go_type.startswith("*"):
+            found.add(field)
+    return found
 
 
 def references(node: Any) -> set[str]:
@@ -82,27 +123,30 @@ def wanted_names(document: str, schemas: dict[str, Any]) -> list[str]:
     return found + [name for name in ALWAYS if name in schemas]
 
 
-def split(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def split(name: str, schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """A schema without its descriptions, and the descriptions by property name ("" for the schema's own)."""
+    optional = pointers(name)
     described = {"": schema["description"]} if "description" in schema else {}
     bare = {key: value for key, value in schema.items() if key != "description"}
     if "properties" in bare:
         bare["properties"] = {}
-        for name, field in schema["properties"].items():
+        for key, field in schema["properties"].items():
             if "description" in field:
-                described[name] = field["description"]
-            bare["properties"][name] = {key: value for key, value in field.items() if key != "description"}
+                described[key] = field["description"]
+            bare["properties"][key] = {part: value for part, value in field.items() if part != "description"}
+            if key in optional and field.get("type") in ("string", "integer", "boolean", "number"):
+                bare["properties"][key][POINTER] = True
     return bare, described
 
 
 def main() -> None:
-    source = module_directory() / "api" / "openapi-spec" / "v3"
+    source = module_directory("k8s.io/kubernetes") / "api" / "openapi-spec" / "v3"
     bare: dict[str, Any] = {}
     described: dict[str, Any] = {}
     for document in WANTED:
         schemas = json.loads((source / f"{document}_openapi.json").read_text())["components"]["schemas"]
         for name in closure(schemas, wanted_names(document, schemas)):
-            bare[name], described[name] = split(schemas[name])
+            bare[name], described[name] = split(name, schemas[name])
     for file, content in (("schemas", bare), ("descriptions", described)):
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
         (TARGET / f"{file}.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))

@@ -247,7 +247,7 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> Selector:
         operator = operators.get(expression.get("operator", ""))
         if operator is None:
             raise BadSelector(f'"{expression.get("operator", "")}" is not a valid label selector operator')
-        requirements.append(Requirement(expression["key"], operator, tuple(expression.get("values") or ())))
+        requirements.append(Requirement(expression.get("key", ""), operator, tuple(expression.get("values") or ())))
     return Selector(tuple(requirements))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.objects import formats
-from headrace.objects.schemas import META, bare, fits, reference
+from headrace.objects.schemas import META, POINTER, ZEROS, bare, fits, reference, resolve
 
 UNKNOWN_FIELDS_SHOWN = 100
 
@@ -52,9 +52,9 @@ class _Reader:
         if name == _QUANTITY:
             return _quantity(value)
         if name == _INT_OR_STRING:
-            if isinstance(value, bool) or not isinstance(value, (int, str)):
-                raise _mismatch(value, owner, fields, "intstr.IntOrString")
-            return value
+            if isinstance(value, str):
+                return value
+            return _integer({"format": "int32"}, value, owner, fields)
         if name in _TEXTS:
             if not isinstance(value, str):
                 raise UndecodableError(f"json: cannot unmarshal {_kind(value)} into Go value of type string")
@@ -68,7 +68,7 @@ class _Reader:
         if target:
             return self.named(target, value, place, fields, owner)
         match schema.get("type"):
-            case "object" if "properties" in schema:
+            case "object" if "properties" in schema or (name and "additionalProperties" not in schema):
                 return self.struct(schema, value, place, fields, owner, name)
             case "object":
                 return self.map(schema, value, place, fields, owner)
@@ -76,9 +76,8 @@ class _Reader:
                 if not isinstance(value, list):
                     raise _mismatch(value, owner, fields, f"[]{_go_type(schema['items'])}")
                 return [
-                    self.value(schema["items"], item, f"{place}[{at}]", fields, owner)
+                    self.value(schema["items"], _given(item, schema["items"]), f"{place}[{at}]", fields, owner)
                     for at, item in enumerate(value)
-                    if item is not None
                 ]
         return _scalar(schema, value, owner, fields)
 
@@ -103,7 +102,7 @@ class _Reader:
         result = {}
         for key, item in value.items():
             at = f"{place}.{key}" if place else key
-            known = schema["properties"].get(key)
+            known = schema.get("properties", {}).get(key)
             if known is None:
                 if len(self.unknown) < UNKNOWN_FIELDS_SHOWN:
                     self.unknown.append(at)
@@ -111,14 +110,21 @@ class _Reader:
             if item is None:
                 continue
             read = self.value(known, item, at, f"{fields}.{key}" if fields else key, short)
-            if read in ([], {}) and key not in required and "default" not in known and _is_collection(known):
-                continue
-            result[key] = read
+            if read or key in required or "default" in known or _keeps_zero(known):
+                result[key] = read
         return result
 
 
-def _is_collection(schema: Any) -> bool:
-    return schema.get("type") == "array" or "additionalProperties" in schema
+def _keeps_zero(schema: Any) -> bool:
+    """Whether Go writes the zero of an optional field: it does for structs and pointers."""
+    return not (schema.get("type") in ("array", *ZEROS) or "additionalProperties" in schema) or bool(
+        schema.get(POINTER)
+    )
+
+
+def _given(item: Any, schema: Any) -> Any:
+    """A null in a list is Go's zero of its items."""
+    return ZEROS.get(resolve(schema).get("type", ""), {}) if item is None else item
 
 
 def _scalar(schema: Any, value: Any, owner: str, fields: str) -> Any:

@@ -14,6 +14,8 @@ from headrace.objects.formats import FORMATS
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+POINTER = "x-go-pointer"
+"""Marks fields that are pointers in Go: they keep a zero that was said, where others lose it."""
 POD_STATUS = "io.k8s.api.core.v1.PodStatus"
 ALWAYS = (META + "DeleteOptions", META + "Status", META + "ObjectMeta", META + "ListMeta")
 SUBRESOURCE_BODIES = {
@@ -24,9 +26,16 @@ SUBRESOURCE_BODIES = {
 
 Schema = dict[str, Any]
 
+ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "number": 0}
+"""What Go leaves out of optional fields that are no pointers."""
+
 _LEAVES: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": ["integer", "string"]},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
+        "type": ["integer", "string"],
+        "minimum": -(2**31),
+        "maximum": 2**31 - 1,
+    },
     META + "Time": {"type": "string", "format": "time"},
     META + "MicroTime": {"type": "string", "format": "micro-time"},
     META + "FieldsV1": {"type": "object"},
@@ -46,6 +55,17 @@ def _read(file: str) -> dict[str, Any]:
 def bare() -> dict[str, Schema]:
     """All schemas by name, without descriptions."""
     return _read("schemas")
+
+
+@cache
+def parts_of(name: str) -> tuple[str, ...]:
+    """The structs of a whole object (`spec`, `status`): Go writes them even when they are empty."""
+    fields = bare()[name].get("properties", {})
+    return tuple(
+        field
+        for field, value in fields.items()
+        if field != "metadata" and value.get("default") == {} and "properties" in resolve(value)
+    )
 
 
 @cache
@@ -135,11 +155,15 @@ def described(names: Iterable[str]) -> dict[str, Schema]:
             schema["description"] = own[""]
         if "properties" in schema:
             schema["properties"] = {
-                field: {"description": own[field], **value} if field in own else value
-                for field, value in schema["properties"].items()
+                field: _shown(value, own.get(field)) for field, value in schema["properties"].items()
             }
         result[name] = schema
     return result
+
+
+def _shown(field: Schema, description: str | None) -> Schema:
+    shown = {name: value for name, value in field.items() if name != POINTER}
+    return shown if description is None else {"description": description, **shown}
 
 
 @cache
@@ -173,7 +197,7 @@ def _strict(schema: Schema, name: str = "") -> Any:
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return {"type": "object", "additionalProperties": _strict(schema["additionalProperties"])}
         case "object":
-            return {"type": "object"}
+            return {"type": "object"} if not name else {"type": "object", "additionalProperties": False}
         case "array":
             return {"type": "array", "items": _strict(schema["items"])}
         case "integer":
@@ -194,4 +218,6 @@ def _field(schema: Schema, kept_when_empty: bool) -> Any:
         return {**strict, "minItems": 1}
     if strict.get("type") == "object" and "additionalProperties" in schema:
         return {**strict, "minProperties": 1}
+    if schema.get("type") in ZEROS and not schema.get(POINTER):
+        return {**strict, "not": {"const": ZEROS[schema["type"]]}}
     return strict

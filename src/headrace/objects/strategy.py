@@ -28,7 +28,7 @@ class Strategy:
     def prepare_create(self, obj: Object) -> None:
         """Take away or set what a creator does not decide."""
         if self.has_status:
-            obj.pop("status", None)
+            obj["status"] = {}
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         """Put back what an update of the main resource does not decide."""

@@ -17,7 +17,7 @@ from headrace.objects.formats import format_time
 from headrace.objects.home import Caller, Home, key_of
 from headrace.objects.reading import shown_object
 from headrace.objects.registry import Served
-from headrace.objects.schemas import META, name_of_kind
+from headrace.objects.schemas import META, name_of_kind, parts_of
 from headrace.objects.validation import metadata
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.protocol import AlreadyExists, BadRequest, Conflict, Refused
@@ -42,7 +42,9 @@ def typed(served: Served, obj: Object, caller: Caller) -> Object:
             f"the object provided is unrecognized (must be of type {kind.kind}): it is a {given[1]} of {given[0]}, "
             f"not a {kind.kind} of {kind.api_version}"
         )
-    if not isinstance(obj.setdefault("metadata", {}), dict):
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    if not isinstance(obj["metadata"], dict):
         raise BadRequest(f"{_as_kind(served)}: metadata must be an object")
     try:
         if served.custom:
@@ -51,7 +53,8 @@ def typed(served: Served, obj: Object, caller: Caller) -> Object:
     except decoding.UndecodableError as error:
         raise BadRequest(f"{_as_kind(served)}: {error}") from error
     report_unknown(served, read.unknown, caller)
-    return read.object
+    missing = [part for part in parts_of(name_of_kind(kind)) if part not in read.object]
+    return {**read.object, **{part: {} for part in missing}} if missing else read.object
 
 
 def _custom(served: Served, obj: Object, caller: Caller) -> Object:
@@ -137,6 +140,7 @@ def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Obje
     meta, strategy = obj["metadata"], served.strategy
     for part in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
         meta.pop(part, None)
+    _drop_repeated_owners(meta)
     meta["uid"] = home.new_uid()
     meta["creationTimestamp"] = format_time(home.wall())
     if strategy.counts_generations:
@@ -147,12 +151,19 @@ def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Obje
     strategy.prepare_create(obj)
     admission.admit_new(home, served, obj)
     errors = FieldErrors()
+    metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
+    if not served.custom:
+        metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
     strategy.validate(obj, errors)
-    if not errors:
-        metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
     if errors:
         raise refusals.invalid(served.kind, meta.get("name", ""), errors)
     return obj
+
+
+def _drop_repeated_owners(meta: dict[str, Any]) -> None:
+    owners = meta.get("ownerReferences")
+    if owners:
+        meta["ownerReferences"] = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
 
 
 async def _commit_new(home: Home, served: Served, obj: Object, caller: Caller) -> int:
@@ -239,6 +250,7 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     if version and version != was["resourceVersion"]:
         raise refusals.conflict(served.kind, wanted.name)
     _keep_identity(meta, was)
+    _drop_repeated_owners(meta)
     strategy = served.strategy
     errors = FieldErrors()
     if wanted.subresource in SPEC_WRITERS:

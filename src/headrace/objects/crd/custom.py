@@ -34,6 +34,10 @@ class CustomStrategy(Strategy):
             self._validate = values.compiled(_without_metadata(self._schema))
         self._validate(obj, errors)
 
+    def prepare_create(self, obj: Object) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+
     def prepare_status(self, obj: Object, old: Object) -> None:
         managed = obj["metadata"].get("managedFields")
         obj["metadata"] = dict(old["metadata"])

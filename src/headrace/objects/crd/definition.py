@@ -1,12 +1,13 @@
 """CustomResourceDefinitions: their defaults, rules and conditions (apiextensions-apiserver)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.api import kinds
 from headrace.api.objects import Object
 from headrace.objects.bodies import decode
 from headrace.objects.conditions import set_condition
-from headrace.objects.crd import structural
+from headrace.objects.crd import defaults, structural
 from headrace.objects.strategy import Strategy
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
@@ -63,7 +64,10 @@ class DefinitionStrategy(Strategy):
             errors.required("spec.scope")
         elif scope not in ("Cluster", "Namespaced"):
             errors.not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
-        _versions(spec.get("versions") or [], errors)
+        versions = spec.get("versions") or []
+        _versions(versions, errors)
+        for path, version in _placed(versions):
+            _version(path, version, errors)
         _names(given, errors)
         if spec["conversion"].get("strategy") != "None":
             errors.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy", ""), ("None",))
@@ -105,7 +109,7 @@ def _conflict(rows: Rows, obj: Object) -> tuple[str, str] | None:
     for row in rows.page(kinds.CUSTOM_RESOURCE_DEFINITION.resource).rows:
         other = decode(row.body)
         same_group = other["spec"].get("group") == obj["spec"].get("group")
-        if same_group and other["metadata"]["name"] != obj["metadata"]["name"]:
+        if same_group and other["metadata"]["name"] != obj["metadata"].get("name"):
             found = _taken(obj["spec"]["names"], (other.get("status") or {}).get("acceptedNames") or {})
             if found is not None:
                 return found
@@ -145,18 +149,36 @@ def _versions(versions: list[Any], errors: FieldErrors) -> None:
         path, name = f"spec.versions[{at}]", version.get("name", "")
         if names.dns_1035_label(name):
             errors.invalid(f"{path}.name", name, ",".join(names.dns_1035_label(name)))
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if schema is None:
-            errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
-        else:
-            structural.check(schema, f"{path}.schema.openAPIV3Schema", errors)
-        _subresources(version.get("subresources") or {}, f"{path}.subresources", errors)
-        for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            _column(column, f"{path}.additionalPrinterColumns[{number}]", errors)
     if len({each.get("name") for each in versions}) != len(versions):
         errors.invalid("spec.versions", versions, "must contain unique version names")
     if sum(bool(each.get("storage")) for each in versions) != 1:
         errors.invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+
+
+def _placed(versions: list[Any]) -> list[tuple[Callable[[str], str], dict[str, Any]]]:
+    """Each version with the paths of its parts: what a single version says is said of all, as Kubernetes has it."""
+    if len(versions) == 1:
+        return [(lambda part: "spec.validation" if part == "schema" else f"spec.{part}", versions[0])]
+
+    def of(at: int) -> Callable[[str], str]:
+        return lambda part: f"spec.versions[{at}].{part}"
+
+    return [(of(at), version) for at, version in enumerate(versions)]
+
+
+def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldErrors) -> None:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    here = f"{path('schema')}.openAPIV3Schema"
+    if schema is None:
+        errors.required("spec.versions[0].schema.openAPIV3Schema")
+    else:
+        found = len(errors.causes)
+        structural.check(schema, here, errors)
+        if len(errors.causes) == found:
+            defaults.check(schema, here, errors)
+    _subresources(version.get("subresources") or {}, path("subresources"), errors)
+    for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        _column(column, f"{path('additionalPrinterColumns')}[{number}]", errors)
 
 
 def _subresources(subresources: dict[str, Any], path: str, errors: FieldErrors) -> None:
@@ -185,7 +207,9 @@ def _column(column: dict[str, Any], path: str, errors: FieldErrors) -> None:
     elif kind not in COLUMN_TYPES:
         errors.invalid(f"{path}.type", kind, f"must be one of {','.join(COLUMN_TYPES)}")
     if not column.get("jsonPath"):
-        errors.required(f"{path}.jsonPath")
+        errors.required(f"{path}.JSONPath")
+    elif not column["jsonPath"].startswith("."):
+        errors.invalid(f"{path}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
 
 
 def _names(given: dict[str, Any], errors: FieldErrors) -> None:

@@ -15,6 +15,13 @@ def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
     return sorted(unknown)
 
 
+def unknown_fields(value: Any, schema: Schema) -> list[str]:
+    """The same for a value inside an object: what pruning would take from it."""
+    unknown: list[str] = []
+    _prune(value, schema, "", unknown)
+    return unknown
+
+
 def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
     if isinstance(value, list):
         inner = schema.get("items")

@@ -13,8 +13,8 @@ FORMATS: dict[str, Callable[[str], bool]] = {"quantity": is_quantity}
 Validate = Callable[[Any, FieldErrors], None]
 
 
-def compiled(schema: Schema) -> Validate:
-    """A function that adds all errors of a value."""
+def compiled(schema: Schema, root: str = "") -> Validate:
+    """A function that adds all errors of a value, which stands at `root`."""
     validator = jsonschema_rs.Draft7Validator(
         standard(schema), formats=FORMATS, validate_formats=True, pattern_options=jsonschema_rs.RegexOptions()
     )
@@ -23,9 +23,9 @@ def compiled(schema: Schema) -> Validate:
     def validate(value: Any, errors: FieldErrors) -> None:
         if not validator.is_valid(value):
             for error in validator.iter_errors(value):
-                _tell(error, errors)
+                _tell(error, root, errors)
         if lists:
-            _check_lists(value, schema, "", errors)
+            _check_lists(value, schema, root, errors)
 
     return validate
 
@@ -66,9 +66,9 @@ def _spelled_out(plain: Schema, schema: Schema) -> Schema:
 _DROPPED = ("default", "nullable", "description", "title", "example", "externalDocs")
 
 
-def _tell(error: Any, errors: FieldErrors) -> None:
+def _tell(error: Any, root: str, errors: FieldErrors) -> None:
     kind, bound, value = error.kind.name, error.kind.value, error.instance
-    path = place(error.instance_path)
+    path = place(error.instance_path, root)
     said = f"{path or '<nil>'} in body"
     if kind == "required":
         errors.required(f"{path}.{bound}" if path else str(bound))
@@ -104,8 +104,8 @@ _WORDS = {
 }
 
 
-def place(path: Sequence[str | int]) -> str:
-    text = ""
+def place(path: Sequence[str | int], root: str = "") -> str:
+    text = root
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text

@@ -1,5 +1,6 @@
 """Defaults of Pods and of the Pod templates in other kinds (pkg/apis/core/v1/defaults.go, admission plug-ins)."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -8,6 +9,12 @@ from headrace.api.objects import Object
 from headrace.api.quantity import NANO, Quantity, parse
 
 MILLI = NANO // 1000
+_NAME = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:[a-zA-Z0-9][-a-zA-Z0-9.]*(?::[0-9]+)?/)?{_NAME}(?:/{_NAME})*(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
 _UNREACHABLE_SECONDS = 300
 _MODE = 0o644
 
@@ -78,10 +85,10 @@ def _container(container: dict[str, Any]) -> None:
 
 def pull_policy(image: str) -> str:
     """Always for `:latest`, said or not; a digest or another tag is pulled if it is not there."""
-    name = image.rpartition("/")[2]
-    if not image or "@" in name:
+    match = _IMAGE.fullmatch(image)
+    if match is None or match["digest"]:
         return "IfNotPresent"
-    return "Always" if name.partition(":")[2] in ("", "latest") else "IfNotPresent"
+    return "Always" if match["tag"] in (None, "latest") else "IfNotPresent"
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.api.objects import Object
-from headrace.api.selectors import BadSelector, from_label_selector
+from headrace.api.selectors import EVERYTHING, from_label_selector
 from headrace.objects.defaults.pods import default_spec
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
@@ -33,8 +33,8 @@ class ReplicaSetStrategy(Strategy):
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         spec = obj["spec"]
         not_negative(spec, ("replicas", "minReadySeconds"), "spec", errors)
-        _selector(spec, errors)
-        _template(spec, errors)
+        if _selector(spec, errors):
+            _template(spec, errors)
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         if obj["spec"].get("selector") != old["spec"].get("selector"):
@@ -91,25 +91,27 @@ class DeploymentStrategy(ReplicaSetStrategy):
         return ()
 
 
-def _selector(spec: dict[str, Any], errors: FieldErrors) -> None:
+def _selector(spec: dict[str, Any], errors: FieldErrors) -> bool:
+    """Whether the selector is one at all: without it nothing can be said of the template."""
     selector = spec.get("selector")
     if selector is None:
         errors.required("spec.selector")
-        return
+        return True
+    before = len(errors.causes)
     validate_label_selector(selector, "spec.selector", errors)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    elif len(errors.causes) > before:
+        errors.invalid("spec.selector", selector, "invalid label selector")
+        return False
+    return True
 
 
 def _template(spec: dict[str, Any], errors: FieldErrors) -> None:
     template, path = spec["template"], "spec.template"
-    try:
-        selector = from_label_selector(spec.get("selector"))
-    except BadSelector:
-        errors.invalid("spec.selector", spec["selector"], "invalid label selector")
-        return
+    selector = from_label_selector(spec.get("selector"))
     labels = template["metadata"].get("labels") or {}
-    if selector.requirements and not selector.matches(labels):
+    if selector != EVERYTHING and not selector.matches(labels):
         errors.invalid(f"{path}.metadata.labels", labels or None, "`selector` does not match template `labels`")
     validate_labels(labels, f"{path}.labels", errors)
     validate_annotations(template["metadata"].get("annotations") or {}, f"{path}.annotations", errors)

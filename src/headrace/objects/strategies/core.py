@@ -4,9 +4,11 @@ import base64
 from typing import Any
 
 from headrace.api.objects import Fields, Object
+from headrace.api.quantity import parse
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.metadata import validate_labels
 from headrace.objects.validation.pods import validate_effect
 from headrace.objects.validation.quantities import validate_amount
 
@@ -91,7 +93,7 @@ class NodeStrategy(Strategy):
         status = obj.get("status") or {}
         for part in ("capacity", "allocatable"):
             for name, text in (status.get(part) or {}).items():
-                validate_amount(name, text, f"status.{part}[{name}]", errors)
+                validate_amount(name, text, f"status.{part}.{name}", errors)
         addresses = status.get("addresses") or []
         for at, address in enumerate(addresses):
             if address in addresses[:at]:
@@ -217,6 +219,7 @@ class ServiceStrategy(Strategy):
             errors.required("spec.ports")
         for at, port in enumerate(ports):
             self._port(port, f"spec.ports[{at}]", len(ports) > 1, errors)
+        validate_labels(spec.get("selector") or {}, "spec.selector", errors)
         if spec["type"] == "ExternalName" and not spec.get("externalName"):
             errors.required("spec.externalName")
 
@@ -230,6 +233,9 @@ class ServiceStrategy(Strategy):
             errors.invalid(f"{path}.port", port.get("port", 0), message)
         if port["protocol"] not in ("SCTP", "TCP", "UDP"):
             errors.not_supported(f"{path}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+        target = port["targetPort"]
+        for message in names.port_number(target) if isinstance(target, int) else names.port_name(target):
+            errors.invalid(f"{path}.targetPort", target, message)
 
     def selectable_fields(self) -> tuple[str, ...]:
         return ("spec.clusterIP", "spec.type")
@@ -254,8 +260,14 @@ class ClaimStrategy(Strategy):
         for mode in spec.get("accessModes") or ():
             if mode not in modes:
                 errors.not_supported("spec.accessModes", mode, modes)
-        if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+        if spec.get("storageClassName"):
+            for message in names.dns_subdomain(spec["storageClassName"]):
+                errors.invalid("spec.storageClassName", spec["storageClassName"], message)
+        storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+        if storage is None:
             errors.required("spec.resources[storage]")
+        elif parse(storage).nano <= 0:
+            errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
 
 
 class EventStrategy(Strategy):

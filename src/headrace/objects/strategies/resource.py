@@ -91,7 +91,7 @@ class ResourceSliceStrategy(Strategy):
         validate_slice_spec(obj.setdefault("spec", {}), None, errors)
 
     def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
-        validate_slice_spec(obj["spec"], old["spec"], errors)
+        validate_slice_spec(obj.setdefault("spec", {}), old["spec"], errors)
 
     def selectable_fields(self) -> tuple[str, ...]:
         return ("spec.nodeName", "spec.driver")

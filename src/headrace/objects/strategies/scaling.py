@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from headrace.api.objects import Object
+from headrace.api.quantity import parse
 from headrace.objects.strategy import Strategy
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
@@ -23,6 +24,13 @@ DEFAULT_METRIC = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
+_AMOUNT_WORDS = {
+    "external": "must set either a target value for metric or a per-pod target",
+    "object": "must set either a target value or averageValue",
+    "pods": "must specify a positive target averageValue",
+}
+LONGEST_WINDOW_SECONDS = 3600
+LONGEST_PERIOD_SECONDS = 1800
 _SOURCES = {
     "ContainerResource": "containerResource",
     "External": "external",
@@ -52,58 +60,136 @@ class AutoscalerStrategy(Strategy):
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         spec = obj["spec"]
         least, most = spec["minReplicas"], spec.get("maxReplicas", 0)
-        zero_allowed = any(each.get("type") in ("External", "Object") for each in spec["metrics"])
-        if least < (0 if zero_allowed else 1):
-            errors.invalid("spec.minReplicas", least, f"must be greater than or equal to {0 if zero_allowed else 1}")
+        if least < 0:
+            errors.invalid("spec.minReplicas", least, "must be greater than or equal to 0")
         if most == 0:
             errors.required("spec.maxReplicas", "must be set and greater than 0")
         elif most < 0:
             errors.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
         if most < least:
             errors.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-        target = spec.get("scaleTargetRef") or {}
-        for part in ("kind", "name"):
-            if not target.get(part):
-                errors.required(f"spec.scaleTargetRef.{part}")
-            else:
-                for message in names.path_segment(target[part]):
-                    errors.invalid(f"spec.scaleTargetRef.{part}", target[part], message)
+        _reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", errors)
         for at, metric in enumerate(spec["metrics"]):
             _metric(metric, f"spec.metrics[{at}]", errors)
+        if least == 0 and not any(each.get("type") in ("External", "Object") for each in spec["metrics"]):
+            errors.forbidden(
+                "spec.metrics",
+                "must specify at least one Object or External metric to support scaling to zero replicas",
+            )
+        for part, rules in (spec.get("behavior") or {}).items():
+            _rules(rules, f"spec.behavior.{part}", errors)
 
     def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         not_negative(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"), "status", errors)
+
+
+def _reference(target: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    version = target.get("apiVersion", "")
+    for part in ("kind", "name"):
+        if not target.get(part):
+            errors.required(f"{path}.{part}")
+        else:
+            for message in names.path_segment(target[part]):
+                errors.invalid(f"{path}.{part}", target[part], message)
+    if "/" not in version and target.get("kind") != "ReplicationController":
+        errors.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 
 def _metric(metric: dict[str, Any], path: str, errors: FieldErrors) -> None:
     kind = metric.get("type", "")
     if not kind:
         errors.required(f"{path}.type", "must specify a metric source type")
-    elif kind not in _SOURCES:
+    if kind not in _SOURCES:
         errors.not_supported(f"{path}.type", kind, sorted(_SOURCES))
-    elif _SOURCES[kind] not in metric:
-        errors.required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")
-    for other in _SOURCES.values():
-        if other in metric and other != _SOURCES.get(kind):
+    present = [source for source in ("object", "external", "pods", "resource", "containerResource") if source in metric]
+    for source in present[:1]:
+        _source(source, metric[source], f"{path}.{source}", errors)
+    wanted = _SOURCES.get(kind, "")
+    if wanted and wanted not in metric:
+        errors.required(f"{path}.{wanted}", "must populate information for the given metric source")
+    for other in present if len(present) > 1 else ():
+        if other != wanted:
             errors.forbidden(f"{path}.{other}", "must populate the given metric source only")
-    for source in _SOURCES.values():
-        if source in metric:
-            _target(metric[source].get("target") or {}, f"{path}.{source}.target", errors)
+
+
+def _source(kind: str, source: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    if kind in ("resource", "containerResource"):
+        if not source.get("name"):
+            errors.required(f"{path}.name", "must specify a resource name")
+        if kind == "containerResource" and not source.get("container"):
+            errors.required(f"{path}.container", "must specify a container")
+    else:
+        _metric_name((source.get("metric") or {}).get("name", ""), f"{path}.metric.name", errors)
+    if kind == "object":
+        _reference(source.get("describedObject") or {}, f"{path}.describedObject", errors)
+    target = source.get("target") or {}
+    _target(target, f"{path}.target", errors)
+    _target_amount(kind, target, f"{path}.target", errors)
+
+
+def _metric_name(name: str, path: str, errors: FieldErrors) -> None:
+    if not name:
+        errors.required(path, "must specify a metric name")
+    for message in names.path_segment(name):
+        errors.invalid(path, name, message)
+
+
+def _target_amount(kind: str, target: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    utilization, average = "averageUtilization" in target, "averageValue" in target
+    if kind in ("resource", "containerResource"):
+        if not utilization and not average:
+            words = "must set either a target raw value or a target utilization"
+            errors.required(f"{path}.averageUtilization", words)
+        if utilization and average:
+            errors.forbidden(f"{path}.averageValue", "may not set both a target raw value and a target utilization")
+    elif not average and (kind == "pods" or "value" not in target):
+        errors.required(f"{path}.averageValue", _AMOUNT_WORDS[kind])
 
 
 def _target(target: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    kinds = ("AverageValue", "Utilization", "Value")
-    if not target.get("type"):
+    kind = target.get("type", "")
+    if not kind:
         errors.required(f"{path}.type", "must specify a metric target type")
-    elif target["type"] not in kinds:
-        errors.invalid(f"{path}.type", target["type"], "must be either Utilization, Value, or AverageValue")
-    if "averageUtilization" in target and target["averageUtilization"] < 1:
+    if kind not in ("AverageValue", "Utilization", "Value"):
+        errors.invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
+    for part in ("value", "averageValue"):
+        if part in target and parse(target[part]).nano <= 0:
+            errors.invalid(f"{path}.{part}", target[part], "must be positive")
+    if target.get("averageUtilization", 1) < 1:
         errors.invalid(f"{path}.averageUtilization", target["averageUtilization"], "must be greater than 0")
+
+
+def _rules(rules: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    window = rules.get("stabilizationWindowSeconds", 0)
+    if window < 0:
+        errors.invalid(f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
+    if window > LONGEST_WINDOW_SECONDS:
+        errors.invalid(
+            f"{path}.stabilizationWindowSeconds", window, f"must be less than or equal to {LONGEST_WINDOW_SECONDS}"
+        )
+    if rules.get("selectPolicy", "Max") not in ("Disabled", "Max", "Min"):
+        errors.not_supported(f"{path}.selectPolicy", rules["selectPolicy"], ("Disabled", "Max", "Min"))
+    policies = rules.get("policies") or []
+    if not policies:
+        errors.required(f"{path}.policies", "must specify at least one Policy")
+    for at, policy in enumerate(policies):
+        here, period = f"{path}.policies[{at}]", policy.get("periodSeconds", 0)
+        if policy.get("type", "") not in ("Percent", "Pods"):
+            errors.not_supported(f"{here}.type", policy.get("type", ""), ("Percent", "Pods"))
+        if policy.get("value", 0) <= 0:
+            errors.invalid(f"{here}.value", policy.get("value", 0), "must be greater than zero")
+        if period <= 0:
+            errors.invalid(f"{here}.periodSeconds", period, "must be greater than zero")
+        if period > LONGEST_PERIOD_SECONDS:
+            errors.invalid(f"{here}.periodSeconds", period, f"must be less than or equal to {LONGEST_PERIOD_SECONDS}")
 
 
 class BudgetStrategy(Strategy):
     has_status = True
     counts_generations = True
+
+    def name_errors(self, name: str) -> list[str]:
+        return names.path_segment(name)
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {

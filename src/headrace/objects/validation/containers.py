@@ -240,3 +240,8 @@ def _probe(probe: dict[str, Any], path: str, kind: str, errors: FieldErrors) -> 
         errors.invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
     if "exec" in probe and not probe["exec"].get("command"):
         errors.required(f"{path}.exec.command")
+    for action in ("httpGet", "tcpSocket"):
+        if action in probe:
+            port = probe[action].get("port", 0)
+            for message in names.port_number(port) if isinstance(port, int) else names.port_name(port):
+                errors.invalid(f"{path}.{action}.port", port, message)

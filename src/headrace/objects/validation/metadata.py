@@ -98,6 +98,17 @@ def _owners(owners: list[Any], errors: FieldErrors) -> None:
             controller = controller or this
 
 
+def validate_finalizers_of_built_in(finalizers: list[str], errors: FieldErrors) -> None:
+    """Beyond the rules of every object: built-in kinds have few finalizers without a domain."""
+    for at, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in ("kubernetes", ORPHAN, FOREGROUND):
+            errors.invalid(
+                f"metadata.finalizers[{at}]",
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+
+
 def _finalizers(finalizers: list[str], errors: FieldErrors) -> None:
     for finalizer in finalizers:
         for message in names.qualified_name_errors(finalizer):

@@ -16,12 +16,14 @@ FIELD_IMMUTABLE = "field is immutable"
 
 
 def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+    return [f"must be no more than {limit} characters"] if len(text) > limit else []
 
 
 def dns_label(text: str) -> list[str]:
     errors = _too_long(text, 63)
-    if not _LABEL.fullmatch(text):
+    if not _LABEL.fullmatch(text) and _SUBDOMAIN.fullmatch(text):
+        errors.append("must not contain dots")
+    elif not _LABEL.fullmatch(text):
         errors.append(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -42,7 +44,7 @@ def dns_subdomain(text: str) -> list[str]:
 
 
 def dns_1035_label(text: str) -> list[str]:
-    errors = _too_long(text, 63)
+    errors = ["must be no more than 63 characters"] if len(text) > 63 else []
     if not _LABEL_1035.fullmatch(text):
         errors.append(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "

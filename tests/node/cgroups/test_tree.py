@@ -1,6 +1,8 @@
 """The place of our groups, and the words when there is none. v2 on recorded trees, the rest on this machine."""
 
+import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,11 @@ import pytest
 from headrace.node.cgroups import hierarchy
 from headrace.node.cgroups.hierarchy import Hierarchies, Mounted
 from headrace.node.cgroups.tree import SUPERVISOR, Unavailable, plant
+from headrace.node.cgroups.v1 import V1Group
+from headrace.node.keeper.members import in_groups
 from headrace.node.runtimes.protocol import Limits
 from tests.node.cgroups.recorded import V2_FILES, fill, v2_system
+from tests.node.eventually import eventually
 from tests.node.runtimes.conftest import needs_cgroups
 
 ALL = "+cpu +memory +cpuset +pids"
@@ -110,5 +115,37 @@ def test_a_group_that_cannot_have_its_first_limits_is_not_left_behind() -> None:
         with pytest.raises(Exception, match="must be at least"):
             tree.group("a").create(Limits(0))
         assert tree.names() == set()
+    finally:
+        tree.prune()
+
+
+def bound(directories: Sequence[str]) -> None:
+    for file in (Path(path, "pids.max") for path in directories):
+        if file.exists():
+            file.write_text("100")
+
+
+@needs_cgroups
+@pytest.mark.skipif(hierarchy.find().version == "v2", reason="v2 kills at once, by cgroup.kill")
+async def test_v1_alone_kills_what_forks_without_end() -> None:
+    tree = plant(hierarchy.find(), f"tree-test-{os.getpid()}")
+    whole = tree.group("a")
+    group = tree.at([path for path in whole.directories if "unified" not in path])
+    assert isinstance(group, V1Group)
+    group.create(Limits())
+    bound(group.directories)
+    bomb = await asyncio.create_subprocess_exec(
+        *("sh", "-c", "read go; while :; do (sleep 1 &); done"),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        assert bomb.stdin is not None
+        group.attach(bomb.pid)
+        bomb.stdin.write(b"go\n")
+        await eventually(lambda: len(in_groups(group.directories)) > 20)
+        await eventually(group.kill)
+        await bomb.wait()
+        group.remove()
     finally:
         tree.prune()

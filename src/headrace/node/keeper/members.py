@@ -56,14 +56,28 @@ def _environment(pid: str) -> bytes:
 
 def kill_all(directories: "Sequence[str]", main: int, marker: str, session: int | None) -> bool:
     """SIGKILL to every member; true when there is none but the main process. Repeat until then: they may fork."""
-    for directory in directories:
-        try:
-            with open(os.path.join(directory, "cgroup.kill"), "w", encoding="ascii") as file:
-                file.write("1")
-        except OSError:  # cgroup v1, or a kernel before 5.14
-            continue
+    at_once = [directory for directory in directories if _write(directory, "cgroup.kill", "1")]
+    # Before Linux 5.14 and on v1 alone: what is frozen cannot fork while its siblings are being killed.
+    frozen = [] if at_once else [directory for directory in directories if _write(directory, "freezer.state", "FROZEN")]
     members = in_groups(directories) if directories else marked(marker, session)
     for pid in members:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    for directory in frozen:
+        _write(directory, "freezer.state", "THAWED")
     return not members - {main}
+
+
+def _write(directory: str, name: str, value: str) -> bool:
+    """False where the cgroup has no such file, or is gone."""
+    try:
+        descriptor = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, value.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -34,7 +34,7 @@ class Position:
 
 
 class Bounds:
-    """`is_hopeless` is the question; `work` counts what was looked at.
+    """`viable` is the question; `work` counts what was looked at.
 
     Requests from the first on at which an error could be met (`horizon`) do not count: a branch may be refused only if
     the plain walk could not have got as far as that.
@@ -79,38 +79,48 @@ class Bounds:
                 mask &= ~(1 << index)
         return mask
 
-    def of_claim(self, mask: int, want: Want, values: Sequence[object]) -> int:
-        """The devices that agree with what the claim's constraints have taken."""
-        for number in want.constraints:
-            groups = self.structure.groups[want.claim][number]
-            taken = values[number]
-            if self.problem.demand.claims[want.claim].constraints[number].is_distinct:
-                for value in taken:  # type: ignore[attr-defined]
-                    mask &= ~groups[value]
-            elif taken is not None:
-                mask &= groups[taken]  # type: ignore[index]
-        return mask
-
-    def is_hopeless(self, position: Position) -> bool:
+    def viable(self, position: Position) -> int:
+        """Those of the options that may come next; none where the branch is hopeless, all where nothing is known."""
         self._looked += 2
         want, partial = position.want, position.partial
         if want.number not in self._slot_of:
-            return False
+            return -1
         missing = self.problem.count(want) - position.number
-        options = self.of_claim(position.options, want, partial.values)
+        options = self.structure.agreeing(position.options, self.problem, want, partial.values)
         if options.bit_count() < missing:
-            return True
+            return 0
         slot = self._slot_of[want.number]
         if self._exceeds_limit(partial.in_claim + missing, want.claim, slot + 1):
-            return True
+            return 0
         choices = []
         for wants in self._slots[slot + 1 :]:
             self._looked += len(wants)
             needs = [need for each in wants if (need := self._need(partial, want.claim, each)) is not None]
             if not needs:
-                return True
+                return 0
             choices.append(needs)
-        return not self._has_choice(Need(want, options, missing), choices, partial)
+        options = self._of_viable_values(Need(want, options, missing), choices, partial)
+        if options.bit_count() < missing or not self._has_choice(Need(want, options, missing), choices, partial):
+            return 0
+        return options
+
+    def _of_viable_values(self, first: Need, choices: list[list[Need]], partial: Partial) -> int:
+        """The options whose value of an open matchAttribute can serve all that is certain to need it."""
+        options, want = first.of, first.want
+        for number in want.constraints:
+            constraint = self.problem.demand.claims[want.claim].constraints[number]
+            if constraint.is_distinct or partial.values[number] is not None:
+                continue
+            certain = [
+                needs[0]
+                for needs in choices
+                if len(needs) == 1 and needs[0].want.claim == want.claim and number in needs[0].want.constraints
+            ]
+            masks = self.structure.groups[want.claim][number].values()
+            self._looked += len(masks) // VALUES_AT_ONCE * (1 + len(certain))
+            needs = [Need(want, options, first.number), *certain]
+            options &= union_of([mask for mask in masks if options & mask and self._may_serve(needs, mask)])
+        return options
 
     def _exceeds_limit(self, have: int, claim: int, slot: int) -> bool:
         for number in range(slot, len(self._slots)):
@@ -126,7 +136,7 @@ class Bounds:
         if count > RESULTS_PER_CLAIM:
             return None
         if want.claim == claim:
-            mask = self.of_claim(self.options(partial, want), want, partial.values)
+            mask = self.structure.agreeing(self.options(partial, want), self.problem, want, partial.values)
         else:
             mask = self.options(partial, want) | (partial.mine & self._fitting[want.number] if want.is_admin else 0)
         return Need(want, mask, count) if mask.bit_count() >= count else None

@@ -50,8 +50,12 @@ class FastWalk(Walk):
         """The devices to try: those that may fit, and those on which the walk would meet an error."""
         free = ~partial.mine if want.is_admin else ~(self.problem.used | partial.taken)
         if self._bounds is not None:
-            return self._bounds.options(partial, want) | self._structure.errors[want.number] & free
-        return (self._structure.candidates[want.number] | self._structure.errors[want.number]) & free
+            options = self._bounds.options(partial, want)
+        else:
+            options = self._structure.candidates[want.number] & free
+        if want.constraints and not self.problem.has_lists:
+            options = self._structure.agreeing(options, self.problem, want, partial.values)
+        return options | self._structure.errors[want.number] & free
 
     def _may_hold(self, frame: _Options, options: int) -> bool:
         """Whether the frame may lead to an answer, by what failed before and by the bounds."""
@@ -67,11 +71,12 @@ class FastWalk(Walk):
         if key in self._dead:
             return False
         before = bounds.work
-        hopeless = bounds.is_hopeless(Position(want, frame.number, partial, options))
+        viable = bounds.viable(Position(want, frame.number, partial, options))
         self.work += bounds.work - before
-        if hopeless:
+        if not viable:
             self._remember(key)
             return False
+        frame.options &= viable
         frame.key = key
         return True
 

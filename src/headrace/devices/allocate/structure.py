@@ -6,11 +6,11 @@ called. Where the order of picks alone could decide (`is_odd`), the plain walk h
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
 from headrace.devices.allocate.capacity import CapacityError
-from headrace.devices.allocate.constraints import NO_VALUE, Value
+from headrace.devices.allocate.constraints import NO_VALUE, Taken, Value
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
@@ -40,6 +40,17 @@ class Structure:
         if any(self.errors) or self.shareable or self.counting:
             return None
         return self.candidates, tuple(tuple(each.values()) for of_claim in self.groups for each in of_claim)
+
+    def agreeing(self, mask: int, problem: Problem, want: Want, values: Sequence[Taken]) -> int:
+        """The devices that agree with what the constraints of the want's claim have taken. Not for lists."""
+        for number in want.constraints:
+            groups, taken = self.groups[want.claim][number], values[number]
+            if problem.demand.claims[want.claim].constraints[number].is_distinct:
+                for value in taken:
+                    mask &= ~groups[value]
+            elif taken is not None:
+                mask &= groups[taken]
+        return mask
 
     def may_fail(self, problem: Problem, want: Want) -> bool:
         """Whether the walk could meet an error at the want, or the bounds do not know enough (lists overlap)."""

@@ -14,6 +14,8 @@ from headrace.devices.allocate.partial import Partial, has_room, is_free, placed
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Want
 
+DESCENT = 100
+
 
 @dataclass(slots=True)
 class Devices:
@@ -196,11 +198,19 @@ class Walk:
 
 
 class Descent(Walk):
-    """The plain walk up to its first dead end, which most demands never meet; asks as few selectors as can be."""
+    """The plain walk up to its first dead end, which most demands never meet; asks as few selectors as can be.
+
+    It also counts as stuck after so many devices tried in vain that a look at all of them is cheaper.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.is_stuck = False
+
+    def run(self, work: int) -> Partial | None:
+        answer = super().run(min(work, DESCENT - self.work))
+        self.is_stuck = self.is_stuck or (not self.is_over and self.work >= DESCENT)
+        return answer
 
     def _back(self) -> bool:
         self.is_stuck = True

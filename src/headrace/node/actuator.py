@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
 from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime
-from headrace.runtime.clock import Clock
 
 SYNC_SECONDS = 30.0
 RETRY_SECONDS = 5.0
@@ -28,14 +27,14 @@ class Actuator:
     """`tell` is called after each pass that changed what there is to say. `actual` is None until the first reading."""
 
     def __init__(
-        self, id: str, runtime: Runtime, clock: Clock, *, limits: Limits, revision: int, tell: Callable[[Told], None]
+        self, id: str, runtime: Runtime, *, limits: Limits, revision: int, tell: Callable[[Told], None]
     ) -> None:
         self.id = id
         self.limits, self.revision = limits, revision
         self.actual: Limits | None = None
         self.problem: Problem | None = None
         self.in_force = -1  # the revision whose limits were read back
-        self._runtime, self._clock, self._tell = runtime, clock, tell
+        self._runtime, self._tell = runtime, tell
         self._lock, self._wake = asyncio.Lock(), asyncio.Event()
 
     @property
@@ -86,12 +85,11 @@ class Actuator:
                     "Error",
                     f"memory limit of {error.limit_bytes} bytes lies below the {error.usage_bytes} bytes in use; "
                     "the limit stays as it was until use has fallen",
-                    self._clock.wall(),
                 )
                 self.actual = await self._reread()
             except ApplyFailed as error:
                 kept = "the previous limits are in force" if error.restored else "they may be half applied"
-                self.problem = Problem("Error", f"{error}; {kept}", self._clock.wall())
+                self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
             if (self.actual, self.problem, self.in_force) != before or drifted:
                 self._tell(Told(self.id, drifted))
@@ -102,7 +100,7 @@ class Actuator:
             self.in_force, self.problem = revision, None
         else:
             said = f"asked for {words(limits)}, but {words(actual)} was read back"
-            self.problem = Problem("Error", said, self._clock.wall())
+            self.problem = Problem("Error", said)
 
     async def _reread(self) -> Limits | None:
         try:
@@ -121,8 +119,8 @@ def words(limits: Limits) -> str:
 class Actuators:
     """The actuators of this node, by container id. Each runs as a task of `tasks`."""
 
-    def __init__(self, runtime: Runtime, clock: Clock, tasks: asyncio.TaskGroup) -> None:
-        self._runtime, self._clock, self._tasks = runtime, clock, tasks
+    def __init__(self, runtime: Runtime, tasks: asyncio.TaskGroup) -> None:
+        self._runtime, self._tasks = runtime, tasks
         self._actuators: dict[str, tuple[Actuator, asyncio.Task[None]]] = {}
 
     def get(self, id: str) -> Actuator | None:
@@ -133,7 +131,7 @@ class Actuators:
         """The container's actuator, aimed at these limits; made when it is new."""
         known = self.get(id)
         if known is None:
-            known = Actuator(id, self._runtime, self._clock, limits=limits, revision=revision, tell=tell)
+            known = Actuator(id, self._runtime, limits=limits, revision=revision, tell=tell)
             self._actuators[id] = (known, self._tasks.create_task(known.run(), name=f"actuator {id}"))
         else:
             known.aim(limits, revision)

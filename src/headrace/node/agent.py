@@ -98,7 +98,7 @@ class Agent:
                 store=store,
                 runtime=self._runtime,
                 states=states,
-                actuators=Actuators(self._runtime, clock, tasks),
+                actuators=Actuators(self._runtime, tasks),
                 devices=Devices(store, record, plugins.get, settings.cdi),
                 recorder=recorder,
                 clock=clock,

@@ -19,8 +19,13 @@ Resources = Mapping[str, Mapping[str, Mapping[str, str]]]
 """By container: `limits` and `requests` as read back."""
 
 
-def wanted(seen: Seen, actual: Resources, resizing: Problem | None, address: str, now: float) -> dict[str, Any]:
-    """The whole of the agent's share of the status. `resizing`: a resize under way, with its error if it has one."""
+def wanted(
+    seen: Seen, actual: Resources, resizing: Problem | None, address: str, now: float, stamp: float
+) -> dict[str, Any]:
+    """The whole of the agent's share of the status. `resizing`: a resize under way, with its error if it has one.
+
+    `now` is what decisions go by, `stamp` the machine's wall clock, which is told to people.
+    """
     pod = seen.pod
     phase = _phase(seen, now)
     status: dict[str, Any] = {
@@ -30,7 +35,7 @@ def wanted(seen: Seen, actual: Resources, resizing: Problem | None, address: str
         "hostIPs": [{"ip": address}],
         "podIP": address,
         "podIPs": [{"ip": address}],
-        "startTime": pod.status.get("startTime") or to_time(now),
+        "startTime": pod.status.get("startTime") or to_time(stamp),
         "qosClass": pod.status.get("qosClass") or qos_class(pod),
         "conditions": _conditions(seen, phase, resizing),
         "containerStatuses": [_container(each, seen, actual, now) for each in pod.spec.containers],

@@ -24,6 +24,7 @@ from headrace.node.launch import container_spec, pod_directory, prune_logs
 from headrace.node.pod import Pod, view
 from headrace.node.pod_status import Resources, change, wanted
 from headrace.node.pods_plan import (
+    CONFIG_ERROR,
     NO_COMMAND,
     Action,
     Finish,
@@ -38,12 +39,12 @@ from headrace.node.pods_plan import (
     plan,
 )
 from headrace.node.probes import Probes
-from headrace.node.runtimes.protocol import Runtime, StartFailed
+from headrace.node.runtimes.protocol import ContainerState, Runtime, StartFailed
 from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
 from headrace.runtime.events import Recorder
-from headrace.store.protocol import Deletion, NotFound, Preconditions, Store, StoreError
+from headrace.store.protocol import Deletion, Forbidden, NotFound, Preconditions, Store, StoreError, Unavailable
 
 SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
@@ -81,9 +82,16 @@ class PodWorker:
         self._held: set[str] = set()  # containers with an actuator
         self._setup = Setup()
         self._refreshed = 0.0
+        self._alive: set[str] = set()  # containers that were last seen running
+        self._ended: dict[str, float] = {}  # container id: when it ended, by our time
+        self._epoch = means.clock.wall() - means.clock.monotonic()
         self._wake = asyncio.Event()
         self._log = means.log.bind(pod=pod.key)
         self._probes = Probes(self._judge, means.clock, means.address)
+
+    def _now(self) -> float:
+        """Wall seconds that do not jump: a clock that is put back must not prolong anybody's grace period."""
+        return self._epoch + self._means.clock.monotonic()
 
     def offer(self, pod: Pod) -> None:
         """A version of the object that the watch told, or an answer to our own write."""
@@ -111,10 +119,10 @@ class PodWorker:
                 until = await self._step()
             except StoreError as error:
                 self._log.warning("looking again", error=str(error))
-                until = self._means.clock.wall() + RETRY_SECONDS
+                until = self._now() + RETRY_SECONDS
             except Exception:  # one Pod's trouble is not the others'
                 self._log.exception("looking again")
-                until = self._means.clock.wall() + RETRY_SECONDS
+                until = self._now() + RETRY_SECONDS
             await self._wait(until)
         self._probes.stop()
         self._release(tuple(self._held))
@@ -122,7 +130,7 @@ class PodWorker:
     async def _wait(self, until: float | None) -> None:
         if self.is_finished or self._wake.is_set():
             return
-        pause = REFRESH_SECONDS if until is None else max(0.01, until - self._means.clock.wall())
+        pause = REFRESH_SECONDS if until is None else max(0.01, until - self._now())
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wake.wait()
@@ -130,7 +138,7 @@ class PodWorker:
     async def _step(self) -> float | None:
         """Act until there is nothing to do now; answers when to look again."""
         for _ in range(ROUNDS):
-            seen, now = self._see(), self._means.clock.wall()
+            seen, now = self._see(), self._now()
             self._release(each.id for each in seen.states if each.state == "exited")
             actions = plan(seen, now)
             doing = [action for action in actions if not isinstance(action, Look)]
@@ -143,7 +151,7 @@ class PodWorker:
                 await self._perform(action)
             if self.is_finished:
                 return None
-        return self._means.clock.wall() + RETRY_SECONDS  # whatever keeps it busy: others have their turn
+        return self._now() + RETRY_SECONDS  # whatever keeps it busy: others have their turn
 
     def _release(self, ended: Iterable[str]) -> None:
         for id in self._held.intersection(ended):
@@ -151,13 +159,16 @@ class PodWorker:
             self._held.remove(id)
 
     def _see(self) -> Seen:
-        return Seen(
-            self.pod,
-            self._means.states.of(self.pod.uid),
-            dict(self._memory),
-            self._setup,
-            self.is_gone,
-        )
+        states = self._means.states.of(self.pod.uid)
+        self._ended = {each.id: self._end_of(each) for each in states if each.state == "exited"}
+        self._alive = {each.id for each in states if each.state == "running"}
+        return Seen(self.pod, states, dict(self._memory), self._setup, self.is_gone, self._ended)
+
+    def _end_of(self, state: ContainerState) -> float:
+        """When we saw it end; for what ended before we looked, when the runtime says that it did, but never later."""
+        now = self._now()
+        said = now if state.id in self._alive or state.finished_at is None else min(now, state.finished_at)
+        return self._ended.get(state.id, said)
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -169,13 +180,11 @@ class PodWorker:
                 self._event("Normal", "Killing", f"Stopping container {container}: {why}")
                 await self._means.runtime.signal(id, SIGTERM)
                 memory = self._of(container)
-                self._memory[container] = replace(
-                    memory, terminated={**memory.terminated, id: self._means.clock.wall()}
-                )
+                self._memory[container] = replace(memory, terminated={**memory.terminated, id: self._now()})
             case Kill(container, id):
                 await self._means.runtime.kill(id)
                 memory = self._of(container)
-                self._memory[container] = replace(memory, killed={**memory.killed, id: self._means.clock.wall()})
+                self._memory[container] = replace(memory, killed={**memory.killed, id: self._now()})
             case Remove(id):
                 await self._means.runtime.remove(id)
                 self._means.states.drop(id)
@@ -192,7 +201,9 @@ class PodWorker:
         try:
             await self._fill_volumes()
             await self._means.devices.prepare(self.pod)
-        except (Unresolved, OSError) as error:
+        except Unavailable:
+            raise
+        except (Unresolved, OSError, StoreError) as error:  # such as Forbidden
             self._problem("FailedMount", str(error))
         except DeviceProblem as error:
             self._problem("FailedPrepareDynamicResources", str(error))
@@ -204,14 +215,14 @@ class PodWorker:
         if known is None or known.message != message:
             self._event("Warning", reason, message)
         failures = self._setup.failures + 1 if known is not None else 1
-        problem = Problem(reason, message, self._means.clock.wall())
+        problem = Problem(reason, message, self._now())
         self._setup = replace(self._setup, problem=problem, failures=failures)
 
     async def _fill_volumes(self) -> None:
         needed = volumes.references(self.pod)
         around = await self._surroundings(needed)
         volumes.set_up(self.pod, self._volumes, around)
-        self._refreshed = self._means.clock.wall()
+        self._refreshed = self._now()
 
     async def _refresh_volumes(self, now: float) -> None:
         if self._setup.state != "ready" or now < self._refreshed + REFRESH_SECONDS or not volumes.references(self.pod):
@@ -263,11 +274,13 @@ class PodWorker:
             )
             state = await self._means.runtime.start(spec)
         except Unresolved as error:
-            self._cannot_start(action, error.problem(self._means.clock.wall()))
+            self._cannot_start(action, error.problem(self._now()))
+        except Forbidden as error:
+            self._cannot_start(action, Problem(CONFIG_ERROR, str(error), self._now()))
         except (InvalidCdi, DeviceProblem) as error:
-            self._cannot_start(action, Problem("CreateContainerError", str(error), self._means.clock.wall()))
+            self._cannot_start(action, Problem("CreateContainerError", str(error), self._now()))
         except (StartFailed, OSError) as error:
-            self._cannot_start(action, Problem("RunContainerError", str(error), self._means.clock.wall()))
+            self._cannot_start(action, Problem("RunContainerError", str(error), self._now()))
         else:
             self._memory[container.name] = Memory(short_runs=action.short_runs)
             self._means.states.put(state)
@@ -310,8 +323,9 @@ class PodWorker:
         if seen.gone:  # nobody is left to tell, and nothing is known any more of what its containers were admitted
             return
         actual, resizing = await self._converge(seen)
-        now = self._means.clock.wall()
-        fields = change(seen.pod, wanted(seen, actual, resizing, self._means.address, now), now)
+        stamp = self._means.clock.wall()
+        status = wanted(seen, actual, resizing, self._means.address, self._now(), stamp)
+        fields = change(seen.pod, status, stamp)
         if fields is None:
             return
         self._tell_waiting(fields)

@@ -26,13 +26,17 @@ CONFIG_ERROR = "CreateContainerConfigError"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`gone`: the object exists no more, and what it ran must go too. Times are wall seconds."""
+    """`gone`: the object exists no more, and what it ran must go too. Times are wall seconds that do not jump.
+
+    `ended`: when a run's end was seen, by container id; without it, it is when the runtime says that it was.
+    """
 
     pod: Pod
     states: Sequence[ContainerState] = ()
     memory: Mapping[str, Memory] = field(default_factory=dict)
     setup: Setup = field(default_factory=Setup)
     gone: bool = False
+    ended: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,10 @@ def next_start(container: Container, seen: Seen) -> tuple[int, int, float]:
     if runs:
         last = runs[-1]
         count = short_runs(last, memory)
-        attempt, at = last.attempt + 1, (last.state.finished_at or 0.0) + back_off_seconds(count)
+        attempt, at = (
+            last.attempt + 1,
+            seen.ended.get(last.state.id, last.state.finished_at or 0.0) + back_off_seconds(count),
+        )
         count += 1
     if memory.problem is not None:
         waits_for_config = memory.problem.reason == CONFIG_ERROR

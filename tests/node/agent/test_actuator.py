@@ -10,7 +10,6 @@ from headrace.node.actuator import Actuator
 from headrace.node.admitted import admitted, is_met, reported
 from headrace.node.pod import Container
 from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse
-from headrace.runtime.clock import LoopClock
 from tests.node.agent.home import wall
 from tests.node.agent.simulated_runtime import SimulatedRuntime
 
@@ -22,7 +21,7 @@ SMALL, BIG = Limits(500, 64 * 2**20), Limits(1000, 128 * 2**20)
 async def started(limits=SMALL):
     runtime, told = SimulatedRuntime(wall), []
     await runtime.start(ContainerSpec(ID, "u", "default/p", "main", ["run"], {}, "/", "/log", limits))
-    actuator = Actuator(ID, runtime, LoopClock(wall), limits=limits, revision=1, tell=told.append)
+    actuator = Actuator(ID, runtime, limits=limits, revision=1, tell=told.append)
     await actuator.converge()
     return runtime, actuator, told
 

@@ -7,6 +7,7 @@ import pytest
 
 from headrace.api.kinds import EVENT, LEASE, NODE, POD
 from headrace.node.runtimes.protocol import Limits, MemoryInUse
+from headrace.runtime.clock import LoopClock
 from headrace.store.protocol import Deletion
 from tests.node.agent.home import (
     container,
@@ -296,3 +297,28 @@ async def test_a_hand_edit_is_found_and_put_right(tmp_path):
         assert runtime.limits[id].cpu_milli == 500
         reasons = [each["reason"] for each in (await store.list(EVENT, "default")).items]
         assert reasons.count("ResourceDrift") == 1
+
+
+async def test_a_clock_that_is_put_back_prolongs_nothing(tmp_path):
+    jump = 0.0
+
+    def jumping():
+        return wall() + jump
+
+    store, runtime = await open_store(), SimulatedRuntime(jumping, lambda spec: (1.0, 3))
+    runtime.obeys_sigterm = False
+    async with running_agent(store, runtime, tmp_path, clock=LoopClock(jumping)):
+        await create(store, pod(terminationGracePeriodSeconds=7))
+        await asyncio.sleep(3)
+        jump = -3600.0
+        await asyncio.sleep(15)
+        assert len(runtime.starts) == 3  # at once, and after ten seconds
+        runtime.script = lambda spec: None
+        jump = 3600.0
+        await asyncio.sleep(25)
+        assert len(runtime.starts) == 4
+        jump = 0.0
+        await store.delete(POD, "p", "default")
+        begun = asyncio.get_running_loop().time()
+        await until(store, is_gone)
+        assert 7 <= asyncio.get_running_loop().time() - begun < 8

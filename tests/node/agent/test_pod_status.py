@@ -137,7 +137,7 @@ def test_the_quality_of_service(containers, quality):
 
 
 def written(state, resizing=None):
-    return wanted(state, {}, resizing, "127.0.0.1", NOW)
+    return wanted(state, {}, resizing, "127.0.0.1", NOW, NOW)
 
 
 def told(status):

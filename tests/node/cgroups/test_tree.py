@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node.cgroups import hierarchy
+from headrace.node.cgroups import directories, hierarchy
 from headrace.node.cgroups.hierarchy import Hierarchies, Mounted
 from headrace.node.cgroups.tree import SUPERVISOR, Unavailable, plant
 from headrace.node.cgroups.v1 import V1Group
@@ -95,16 +95,16 @@ def test_a_group_is_made_found_and_removed_on_this_machine() -> None:
     try:
         group = tree.group("a")
         group.create(Limits(500, 64 << 20, 100))
-        assert tree.names() == {"a"}
+        assert set(tree.found(tree.parents)) == {"a"}
         assert tree.at(group.directories).read() == Limits(500, 64 << 20, 100)
         group.remove()
         group.remove()
-        assert tree.names() == set()
-        tree.prune()
+        assert tree.found(tree.parents) == {}
+        directories.prune(tree.parents)
         tree.group("b").create(Limits())  # the parents come back when they are needed
         tree.group("b").remove()
     finally:
-        tree.prune()
+        directories.prune(tree.parents)
     assert not any(Path(path).parent.exists() for path in group.directories)
 
 
@@ -114,9 +114,9 @@ def test_a_group_that_cannot_have_its_first_limits_is_not_left_behind() -> None:
     try:
         with pytest.raises(Exception, match="must be at least"):
             tree.group("a").create(Limits(0))
-        assert tree.names() == set()
+        assert tree.found(tree.parents) == {}
     finally:
-        tree.prune()
+        directories.prune(tree.parents)
 
 
 def bound(directories: Sequence[str]) -> None:
@@ -148,4 +148,4 @@ async def test_v1_alone_kills_what_forks_without_end() -> None:
         await bomb.wait()
         group.remove()
     finally:
-        tree.prune()
+        directories.prune(tree.parents)

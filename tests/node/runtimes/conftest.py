@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node.cgroups import hierarchy
+from headrace.node.cgroups import directories, hierarchy
 from headrace.node.cgroups.hierarchy import Hierarchies
 from headrace.node.cgroups.tree import Unavailable, plant
 from headrace.node.keeper.launch import KeeperFailed
@@ -71,7 +71,7 @@ class Running:
 def unavailable() -> str | None:
     """Why cgroups cannot be had here."""
     try:
-        plant(hierarchy.find(), f"probe-{os.getpid()}").prune()
+        directories.prune(plant(hierarchy.find(), f"probe-{os.getpid()}").parents)
     except Unavailable as reason:
         return str(reason)
     return None
@@ -94,7 +94,7 @@ async def opened(data_dir: Path, hierarchies: Hierarchies | None) -> AsyncIterat
 
 def cgroups_of(runtime: ProcessRuntime) -> list[Path]:
     tree = runtime._tree
-    return list(tree._parents.values()) if tree is not None else []
+    return tree.parents if tree is not None else []
 
 
 @pytest.fixture

@@ -142,6 +142,13 @@ async def test_strays_are_what_runs_and_is_not_wanted(running: Running) -> None:
 
 
 @pytest.mark.parametrize("hierarchies", BOTH)
+async def test_a_data_directory_that_does_not_exist_is_made(tmp_path: Path, hierarchies) -> None:
+    runtime = await ProcessRuntime.open(tmp_path / "new/deep", hierarchies)
+    assert await runtime.list() == []
+    await runtime.stop_keeper()
+
+
+@pytest.mark.parametrize("hierarchies", BOTH)
 async def test_the_next_runtime_knows_the_containers_of_the_last(tmp_path: Path, hierarchies) -> None:
     first = Running(await ProcessRuntime.open(tmp_path, hierarchies), tmp_path)
     state = await first.start("a", "sleep", "60", cpu_milli=300, memory_bytes=64 * MEBIBYTE)

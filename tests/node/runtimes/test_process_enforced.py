@@ -1,5 +1,6 @@
 """What only the kernel's own limits can show: throttling, OOM kills, drift by a foreign hand."""
 
+import asyncio
 import os
 import sys
 import time
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node.cgroups import hierarchy
+from headrace.node.cgroups import directories, files, hierarchy
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.runtimes.protocol import ApplyFailed, Limits
 from tests.node.eventually import eventually
@@ -108,10 +109,35 @@ async def test_groups_of_starts_that_were_cut_short_are_swept_away(enforced: Run
     tree = enforced.runtime._tree
     assert tree is not None
     tree.group("left").create(Limits(100))
-    assert tree.names() == {"left"}
+    assert set(tree.found(tree.parents)) == {"left"}
     again = await ProcessRuntime.open(enforced.data_dir)
-    assert tree.names() == set()
+    assert tree.found(tree.parents) == {}
     await again.close()
+
+
+async def test_what_an_agent_left_in_another_place_is_found_and_cleared_away(enforced: Running) -> None:
+    """Agents are started from different shells and services, each in a cgroup of its own."""
+    tree = enforced.runtime._tree
+    assert tree is not None
+    elsewhere = [parent.parent.parent / "elsewhere/headrace/test" for parent in tree.parents]
+    for number, (parent, real) in enumerate(zip(elsewhere, tree.parents, strict=True)):
+        directories.make(parent / "left", real.parent.parent)
+        directories.make(parent / f"empty{number}", real.parent.parent)
+    enforced.runtime._parents.note(elsewhere)
+    child = await asyncio.create_subprocess_exec("sleep", "60")
+    for parent in elsewhere:
+        files.write(parent / "left/cgroup.procs", str(child.pid))
+    again = await ProcessRuntime.open(enforced.data_dir)
+    assert [sorted(path.name for path in parent.iterdir() if path.is_dir()) for parent in elsewhere] == [
+        ["left"] for _ in elsewhere
+    ]
+    assert (await again.strays([])).keys() == {"left"}
+    await again.kill("left")
+    await child.wait()
+    await again.close()
+    for parent in elsewhere:
+        assert not parent.parent.exists()
+        parent.parent.parent.rmdir()
 
 
 async def test_usage_is_measured(enforced: Running) -> None:

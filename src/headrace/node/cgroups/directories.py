@@ -1,5 +1,6 @@
 """Making and removing cgroup directories."""
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -21,6 +22,14 @@ def make(directory: Path, top: Path) -> None:
             file = path / name
             if (path / "cpuset.sched_load_balance").exists() and not file.read_text(encoding="ascii").strip():
                 file.write_text((path.parent / name).read_text(encoding="ascii"), encoding="ascii")
+
+
+def prune(parents: Iterable[Path]) -> None:
+    """Remove parents of groups, `…/headrace/INSTANCE`, as far as they are empty."""
+    for parent in parents:
+        for directory in (parent, parent.parent):
+            with contextlib.suppress(OSError):  # not empty: still needed, by us or by another instance
+                directory.rmdir()
 
 
 def remove(directories: Iterable[Path], seconds: float = REMOVE_SECONDS) -> None:

@@ -41,8 +41,8 @@ class Tree:
         paths = {name: parent / id for name, parent in self._parents.items()}
         return self._group(paths)
 
-    def at(self, recorded: Iterable[str]) -> Group:
-        """The group that has these directories."""
+    def at(self, recorded: Iterable[str | Path]) -> Group:
+        """The group that has these directories. Raises KeyError when one that limits is not among them."""
         paths = {
             name: Path(directory) for directory in recorded for name in self._hierarchies.controllers(Path(directory))
         }
@@ -52,12 +52,19 @@ class Tree:
         """The group that enforces this process's limits now, wherever that is. Raises ProcessLookupError."""
         return self._group(self._hierarchies.places(pid))
 
-    def names(self) -> set[str]:
-        """Ids that have a directory here."""
-        found: set[str] = set()
-        for parent in self._parents.values():
+    @property
+    def parents(self) -> list[Path]:
+        """Where new groups are made."""
+        return list(dict.fromkeys(self._parents.values()))
+
+    def found(self, parents: Iterable[Path]) -> dict[str, list[Path]]:
+        """What is in these parents: the directories of each id."""
+        found: dict[str, list[Path]] = {}
+        for parent in parents:
             with contextlib.suppress(FileNotFoundError):
-                found.update(entry.name for entry in os.scandir(parent) if entry.is_dir())
+                for entry in sorted(parent.iterdir()):
+                    if entry.is_dir():
+                        found.setdefault(entry.name, []).append(entry)
         return found
 
     def make_parents(self) -> None:
@@ -72,13 +79,6 @@ class Tree:
             except FileNotFoundError:  # another instance has just removed the empty parent
                 if attempt == _ATTEMPTS - 1:
                     raise
-
-    def prune(self, others: Iterable[Path] = ()) -> None:
-        """Remove the parents, and `others` like them, if they are empty."""
-        for parent in (*self._parents.values(), *others):
-            for directory in (parent, parent.parent):
-                with contextlib.suppress(OSError):  # not empty: still needed, by us or by another instance
-                    directory.rmdir()
 
     def _group(self, paths: Mapping[str, Path]) -> Group:
         if self.version == "v2":

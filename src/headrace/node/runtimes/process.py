@@ -8,20 +8,21 @@ import contextlib
 import hashlib
 import os
 import resource
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace.node.cgroups import amounts, hierarchy
+from headrace.node.cgroups import amounts, directories, hierarchy
 from headrace.node.cgroups.approximate import ApproximateGroup, Census, cpus
 from headrace.node.cgroups.group import Group, Meter
 from headrace.node.cgroups.hierarchy import Hierarchies
+from headrace.node.cgroups.parents import Parents
 from headrace.node.cgroups.tree import Tree, Unavailable, plant
 from headrace.node.keeper import identity
 from headrace.node.keeper.client import KeeperClient, KeeperRefused
 from headrace.node.keeper.launch import ensure_keeper
-from headrace.node.keeper.members import in_groups
+from headrace.node.keeper.members import in_groups, kill_all
 from headrace.node.runtimes.protocol import (
     ApplyFailed,
     Capabilities,
@@ -40,11 +41,10 @@ T = TypeVar("T")
 class ProcessRuntime:
     """Use `open`. Several may share a data directory one after another; the containers stay the keeper's."""
 
-    def __init__(self, keeper: KeeperClient, tree: Tree | None, detail: str) -> None:
-        self._keeper, self._tree, self._detail = keeper, tree, detail
+    def __init__(self, keeper: KeeperClient, tree: Tree | None, detail: str, parents: Parents) -> None:
+        self._keeper, self._tree, self._detail, self._parents = keeper, tree, detail, parents
         self._states: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, Limits] = {}  # limits in the caller's words; the kernel keeps whole pages
-        self._emptied: set[Path] = set()  # parents of removed groups; another agent may have had another place
         self._census = Census()
         self._cpus = sorted(os.sched_getaffinity(0))
 
@@ -53,13 +53,16 @@ class ProcessRuntime:
         """Start the keeper if it is absent, find out what can be enforced. Raises KeeperFailed."""
         _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a meter keeps seven files open
+        parents = Parents(data_dir / "cgroup-parents.json")
+        tree: Tree | None = None
         try:
-            tree: Tree | None = plant(hierarchies or hierarchy.find(), _instance(data_dir))
-            detail = f"cgroup {tree.version}" if tree is not None else ""
+            tree = plant(hierarchies or hierarchy.find(), _instance(data_dir))
+            parents.note(tree.parents)
+            detail = f"cgroup {tree.version}"
         except Unavailable as unavailable:
-            tree, detail = None, f"{unavailable}; whole CPUs by affinity, address space of each process by rlimit"
+            detail = f"{unavailable}; whole CPUs by affinity, address space of each process by rlimit"
         await ensure_keeper(data_dir)  # after the agent has found its place, in which the keeper then is too
-        runtime = cls(KeeperClient(data_dir), tree, detail)
+        runtime = cls(KeeperClient(data_dir), tree, detail, parents)
         await runtime._sweep()
         return runtime
 
@@ -67,7 +70,7 @@ class ProcessRuntime:
         """Let go of the keeper; containers run on."""
         await self._keeper.close()
         if self._tree is not None:
-            self._tree.prune(self._emptied)
+            self._parents.prune()
 
     async def stop_keeper(self) -> None:
         """End the keeper too. Raises KeeperRefused while containers run."""
@@ -89,6 +92,7 @@ class ProcessRuntime:
         try:
             amounts.check(spec.limits)
             if self._tree is not None:
+                self._parents.note(self._tree.parents)
                 group = await asyncio.to_thread(self._tree.group, spec.id)
                 await asyncio.to_thread(group.create, spec.limits)
             state = await self._keeper.call("start", self._request(spec, group))
@@ -112,8 +116,7 @@ class ProcessRuntime:
         except KeeperRefused as refused:
             if refused.code != "NotFound":
                 raise
-            if self._tree is not None and id in self._tree.names():  # processes without a record
-                await self._kill_group(self._tree.group(id))
+            await self._kill_unknown(self._groups().get(id, ()))
 
     async def remove(self, id: str) -> None:
         known = await self._keeper.call("get", {"id": id})
@@ -121,9 +124,8 @@ class ProcessRuntime:
         self._asked.pop(id, None)
         self._states.pop(id, None)
         if self._tree is not None:
-            group = self._tree.at(known["cgroups"]) if known and known["cgroups"] else self._tree.group(id)
-            await asyncio.to_thread(group.remove)
-            self._emptied.update(Path(directory).parent for directory in group.directories)
+            recorded = [Path(directory) for directory in known["cgroups"]] if known else self._groups().get(id, [])
+            await asyncio.to_thread(directories.remove, recorded)
 
     async def list(self) -> list[ContainerState]:
         states = await self._keeper.call("list")
@@ -147,12 +149,9 @@ class ProcessRuntime:
             if state.state == "running" and state.id not in wanted:
                 with contextlib.suppress(NotRunning):
                     found[state.id] = await self.read(state.id)
-        if self._tree is not None:
-            for id in self._tree.names() - {state.id for state in known} - set(wanted):
-                group = self._tree.group(id)
-                if in_groups(group.directories):
-                    with contextlib.suppress(FileNotFoundError):
-                        found[id] = await asyncio.to_thread(group.read)
+        for id, paths in self._groups().items():
+            if id not in wanted and all(state.id != id for state in known) and in_groups(_texts(paths)):
+                found[id] = self._limits_of(paths)
         return found
 
     # ---- limits
@@ -252,22 +251,37 @@ class ProcessRuntime:
             raise NotRunning(f"container {state['id']} has exited") from None
         return now
 
-    async def _kill_group(self, group: Group) -> None:
+    def _groups(self) -> Mapping[str, Sequence[Path]]:
+        """All directories of groups that this node has made, here or where an agent before us was."""
+        return self._tree.found(self._parents.known()) if self._tree is not None else {}
+
+    def _limits_of(self, paths: Sequence[Path]) -> Limits:
+        assert self._tree is not None
+        try:
+            return self._tree.at(paths).read()
+        except (KeyError, FileNotFoundError):  # half made or half removed: nothing limits it
+            return Limits()
+
+    async def _kill_unknown(self, paths: Sequence[Path]) -> None:
+        """Processes that no record speaks of; none when there are no directories."""
+        if not paths:
+            return
         for _ in range(KILL_LOOKS):
-            if await asyncio.to_thread(group.kill):
-                await asyncio.to_thread(group.remove)
+            if await asyncio.to_thread(kill_all, _texts(paths), -1, "", None):
+                await asyncio.to_thread(directories.remove, paths)
                 return
             await asyncio.sleep(KILL_LOOK_SECONDS)
 
     async def _sweep(self) -> None:
         """Remove groups of starts that were cut short: no record, no process."""
-        if self._tree is None:
-            return
         known = {state["id"] for state in await self._keeper.call("list", {"starting": True})}
-        for id in self._tree.names() - known:
-            group = self._tree.group(id)
-            if not in_groups(group.directories):
-                await asyncio.to_thread(group.remove)
+        for id, paths in self._groups().items():
+            if id not in known and not in_groups(_texts(paths)):
+                await asyncio.to_thread(directories.remove, paths)
+
+
+def _texts(paths: Iterable[Path]) -> list[str]:
+    return [str(path) for path in paths]
 
 
 def _instance(data_dir: Path) -> str:

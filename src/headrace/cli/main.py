@@ -17,6 +17,7 @@ COMMANDS = {
     "server": ("headrace.cli.parts:server", "Run the API server and the controllers alone."),
     "agent": ("headrace.cli.parts:agent", "Run a node agent that joins a server."),
     "driver": ("headrace.cli.parts:driver", "Run a device driver that ships with headrace."),
+    "controllers": ("headrace.cli.parts:controllers", "Run the controllers against a Kubernetes cluster."),
     "token": ("headrace.cli.token:token", "Create the tokens with which agents join."),
     "apply": ("headrace.cli.objects:apply", "Create or update objects from manifests."),
     "get": ("headrace.cli.objects:get", "Show objects as a table, JSON or YAML."),

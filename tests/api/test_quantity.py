@@ -68,6 +68,7 @@ REFUSED = [
     ("1Kii", "unable to parse quantity's suffix"),
     ("1ki", "unable to parse quantity's suffix"),
     ("1m5", "unable to parse quantity's suffix"),
+    (".Ei", "unable to parse numeric part of quantity"),
     ("1e31", "exponent 31: must be from -30 to 30"),
     ("1" * 65, "quantity of 65 characters: must have at most 64"),
 ]

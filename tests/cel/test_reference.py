@@ -18,10 +18,11 @@ import pytest
 
 from headrace.cel import closures, counting
 from headrace.cel.answers import answer, prepare_devices
-from headrace.cel.device import ENVIRONMENTS, compile_selector
-from headrace.cel.errors import CompileError
+from headrace.cel.device import ENVIRONMENTS, compile_selector, prepare_device
+from headrace.cel.errors import CompileError, EvaluationError
 from headrace.cel.values import Value, is_map
 from tests.cel.generator import Generator
+from tests.cel.texts import Texts
 
 pytestmark = pytest.mark.slow_reference
 
@@ -98,6 +99,23 @@ def test_random_selectors_are_judged_as_kubernetes_judges_them(
                 if "panic" in wanted:
                     continue
                 wrong += [f"{case['expr']}\n    {each}" for each in differences(case, wanted, prepared, walks)]
+    assert not wrong, f"seed {seed}: {len(wrong)} differences\n" + "\n".join(wrong[:20])
+
+
+def test_values_are_written_as_kubernetes_writes_them(reference: Path) -> None:
+    count = int(os.environ.get("HEADRACE_CEL_EXPRESSIONS", "2000"))
+    seed = int(os.environ.get("HEADRACE_CEL_SEED", str(random.SystemRandom().randrange(2**32))))
+    texts, prepared = Texts(seed), prepare_device("x", {}, {})
+    cases = [{"id": str(number), "expr": texts.expression()} for number in range(count)]
+    wrong = []
+    for case, wanted in zip(cases, judged(reference, {"x": {"driver": "x"}}, cases), strict=True):
+        try:
+            found = str(compile_selector(case["expr"]).matches(prepared))
+        except (CompileError, EvaluationError) as error:
+            found = str(error)
+        told = wanted.get("error_stored") or wanted.get("errors", {}).get("x")
+        if found != told:
+            wrong.append(f"{case['expr']}\n    {found}\n    {told}")
     assert not wrong, f"seed {seed}: {len(wrong)} differences\n" + "\n".join(wrong[:20])
 
 

@@ -133,12 +133,15 @@ def parse_amount(text: str, exponent_limit: int = QUANTITY_EXPONENT) -> Amount:
     match = _TEXT.fullmatch(text)
     if match is None or not text:
         raise InvalidQuantity(WORDS)
-    sign, _, whole, decimals, suffix = match.groups()
+    sign, zeros, whole, decimals, suffix = match.groups()
+    has_digit = bool(zeros or whole or decimals)
     whole, decimals = whole or "0", decimals or ""
     power, binary, form = _unit(suffix, exponent_limit)
     digits = int(whole + decimals)
     amount = _short(digits, len(whole), len(decimals), power, binary, form)
     if amount is None:
+        if not has_digit:
+            raise InvalidQuantity("unable to parse numeric part of quantity")
         amount = _long(digits, len(decimals), power, binary, form)
     return amount.negated() if sign == "-" else amount
 

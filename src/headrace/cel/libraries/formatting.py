@@ -213,17 +213,22 @@ def _floating(verb: str, precision: int, value: Value) -> str:
         value = string_to_double(value)
     if type(value) is not float:
         raise _wrong(verb, value)
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
     if precision > MOST_PRECISION:
         raise FormatProblem(f"precision {precision} exceeds maximum allowed precision {MOST_PRECISION}")
-    if verb == "f":
-        return f"{value:,.{precision}f}"
-    mantissa, exponent = f"{value:.{precision}e}".split("e")
+    if math.isnan(value):
+        text = "NaN"
+    elif math.isinf(value):
+        text = "∞" if value > 0 else "-∞"
+    else:
+        text = f"{value:,.{precision}f}" if verb == "f" else _scientific(value)
+    return text if verb == "f" else text.rjust(precision)
+
+
+def _scientific(value: float) -> str:
+    """Always six decimals: the reference takes a clause's precision for a width."""
+    mantissa, exponent = f"{value:.{DEFAULT_PRECISION}e}".split("e")
     power = f"{'-' if exponent[0] == '-' else ''}{exponent[1:]}".translate(_SUPERSCRIPT)
-    return f"{mantissa}\u202f×\u202f10{power}"  # noqa: RUF001
+    return f"{mantissa}×10{power}"  # noqa: RUF001
 
 
 def _based(verb: str, value: Value) -> str:

@@ -13,6 +13,11 @@ from headrace.cel.values import INT_MAX, INT_MIN, SECOND, Duration, Timestamp, V
 
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_SECONDS = 86_400
+_CYCLE_YEARS, _CYCLE_SECONDS = (
+    400,
+    146_097 * _DAY_SECONDS,
+)  # after which the calendar repeats, days of the week included
 _UNITS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND,
 }  # fmt: skip
@@ -94,14 +99,21 @@ def read_timestamp(text: str) -> Timestamp | EvaluationError | None:
 
 def timestamp_text(timestamp: Timestamp) -> str:
     seconds, rest = divmod(timestamp.nanoseconds, SECOND)
-    local = _EPOCH + timedelta(seconds=min(max(seconds + timestamp.offset_seconds, FIRST_SECOND), LAST_SECOND))
+    local, year = _local(seconds + timestamp.offset_seconds)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     if not timestamp.offset_seconds:
         zone = "Z"
     else:
         sign, minutes = "-" if timestamp.offset_seconds < 0 else "+", abs(timestamp.offset_seconds) // 60
         zone = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
-    return f"{local.year:04d}-{local:%m-%dT%H:%M:%S}{fraction}{zone}"
+    return f"{year:04d}-{local:%m-%dT%H:%M:%S}{fraction}{zone}"
+
+
+def _local(seconds: int) -> tuple[datetime, int]:
+    """Calendar and clock of a second, and its year: a zone may carry it out of the years that datetime knows."""
+    cycles = (seconds > LAST_SECOND) - (seconds < FIRST_SECOND)
+    moment = _EPOCH + timedelta(seconds=seconds - cycles * _CYCLE_SECONDS)
+    return moment, moment.year + cycles * _CYCLE_YEARS
 
 
 def from_seconds(seconds: int) -> Timestamp | EvaluationError:
@@ -133,18 +145,20 @@ def _whole_seconds(moment: datetime) -> int:
 @cache
 def _zone(name: str) -> ZoneInfo | None:
     try:
-        return ZoneInfo("UTC" if name in ("", "UTC") else name)
+        return ZoneInfo("UTC" if name in ("", "UTC", "Local") else name)
     except (KeyError, ValueError, OSError):
         return None
 
 
-def _offset_seconds(zone: str, moment: datetime) -> int | EvaluationError:
+def _offset_seconds(zone: str, seconds: int) -> int | EvaluationError:
+    """How far a zone, by name or as hours and minutes, is east of UTC at that time."""
     hours, colon, minutes = zone.partition(":")
     if not colon:
         known = _zone(zone)
-        if known is None or zone == "Local":
+        if known is None:
             return EvaluationError(f"unknown time zone {zone}")
-        found = moment.astimezone(known).utcoffset()
+        near = min(max(seconds, FIRST_SECOND + _DAY_SECONDS), LAST_SECOND - _DAY_SECONDS)
+        found = (_EPOCH + timedelta(seconds=near)).astimezone(known).utcoffset()
         return int(found.total_seconds()) if found is not None else 0
     for text in (hours, minutes):
         if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
@@ -154,16 +168,21 @@ def _offset_seconds(zone: str, moment: datetime) -> int | EvaluationError:
 
 def _getter(read: Callable[[datetime, int], int]) -> Callable[..., Value]:
     def get(timestamp: Timestamp, zone: str = "UTC") -> Value:
-        seconds, rest = divmod(timestamp.nanoseconds, SECOND)
-        offset = _offset_seconds(zone, _EPOCH + timedelta(seconds=seconds))
-        if isinstance(offset, EvaluationError):
-            return offset
-        try:
-            return read(_EPOCH + timedelta(seconds=seconds + offset), rest)
-        except OverflowError:
-            return EvaluationError("timestamp overflow")
+        local = _in_zone(timestamp, zone)
+        return local if isinstance(local, EvaluationError) else read(local[0], timestamp.nanoseconds % SECOND)
 
     return get
+
+
+def _in_zone(timestamp: Timestamp, zone: str) -> tuple[datetime, int] | EvaluationError:
+    seconds = timestamp.nanoseconds // SECOND
+    offset = _offset_seconds(zone, seconds)
+    return offset if isinstance(offset, EvaluationError) else _local(seconds + offset)
+
+
+def _year(timestamp: Timestamp, zone: str = "UTC") -> Value:
+    local = _in_zone(timestamp, zone)
+    return local if isinstance(local, EvaluationError) else local[1]
 
 
 def _whole(duration: Duration, unit: int) -> int:
@@ -172,7 +191,6 @@ def _whole(duration: Duration, unit: int) -> int:
     return -units if duration.nanoseconds < 0 else units
 
 
-_year = _getter(lambda moment, _: moment.year)
 _month = _getter(lambda moment, _: moment.month - 1)
 _day_of_year = _getter(lambda moment, _: moment.timetuple().tm_yday - 1)
 _day_of_month = _getter(lambda moment, _: moment.day - 1)

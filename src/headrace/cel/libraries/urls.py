@@ -13,13 +13,15 @@ _ALWAYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 _UNESCAPED = {
     "path": _ALWAYS | frozenset(b"$&+,/:;=@"),
     "host": _ALWAYS | frozenset(b"!\"$&'()*+,:;<=>[]"),
+    "zone": _ALWAYS | frozenset(b"!\"$&'()*+,:;<=>[]"),
     "user": _ALWAYS | frozenset(b"$&+,;="),
     "fragment": _ALWAYS | frozenset(b"!$&()*+,/:;=?@"),
 }
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _PORT = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*", re.ASCII)
-_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
+_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})")
+_ESCAPE_OR_BYTE = re.compile(rb"%[0-9a-fA-F]{2}|[\x00-\xff]", re.DOTALL)
 _ASIDE = frozenset(b"!$&'()*+,;=:@[]%")
 
 
@@ -40,19 +42,26 @@ class _Parts:
 
 def _unescape(text: str, mode: str) -> bytes:
     raw = text.encode()
-    for match in _ESCAPE.finditer(raw):
-        if match[1] is None:
-            raise _InvalidUrl(
-                f"invalid URL escape {quoted(raw[match.start() : match.start() + 3].decode(errors='replace'))}"
-            )
-        if mode == "host" and int(match[1][:1], 16) < 8 and match[1] != b"25":
-            raise _InvalidUrl(f"invalid URL escape {quoted(match[0].decode())}")
-    if mode == "host":
-        for byte in _ESCAPE.sub(b"", raw):
-            if byte < 0x80 and byte not in _UNESCAPED["host"]:
-                raise _InvalidUrl(f"invalid character {quoted(chr(byte))} in host name")
+    for match in _ESCAPE_OR_BYTE.finditer(raw):
+        _check_byte(match[0], raw[match.start() : match.start() + 3], mode)
     plus = b" " if mode == "query" else b"+"
     return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), raw.replace(b"+", plus))
+
+
+def _check_byte(found: bytes, around: bytes, mode: str) -> None:
+    """Refuse a half escape and, in a host or its zone, what may not stand there, escaped or not."""
+    if found[:1] != b"%":
+        if mode in ("host", "zone") and found[0] < 0x80 and found[0] not in _UNESCAPED[mode]:
+            raise _InvalidUrl(f"invalid character {quoted(found.decode())} in host name")
+        return
+    refused = len(found) == 1
+    if len(found) == 3 and found != b"%25":
+        value = int(found[1:], 16)
+        refused = (mode == "host" and value < 0x80) or (
+            mode == "zone" and value != 0x20 and value not in _UNESCAPED["host"]
+        )
+    if refused:
+        raise _InvalidUrl(f"invalid URL escape {quoted(around.decode(errors='replace'))}")
 
 
 def _escape(raw: bytes, mode: str) -> str:
@@ -76,7 +85,9 @@ def _host(scheme: str, text: str) -> str:
         if closing < 0:
             raise _InvalidUrl("missing ']' in host")
         _check_port(text[closing + 1 :])
-        name = _unescape(text[1:closing], "host").decode(errors="replace")
+        address = text[1:closing].partition("%25")[0]
+        raw = _unescape(address, "host") + _unescape(text[1 + len(address) : closing], "zone")
+        name = raw.decode(errors="replace")
         try:
             packed, _ = read_packed(name)
         except InvalidAddress as error:

@@ -11,9 +11,10 @@ import pytest
 
 from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT
 from headrace.apiserver import bodies, connection, pki
+from headrace.apiserver import server as api
 from headrace.apiserver.identity import identity_of
 from tests.apiserver.joined import stranger
-from tests.apiserver.serving import Serving
+from tests.apiserver.serving import Serving, serving
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -210,3 +211,12 @@ async def test_requests_that_follow_each_other_closely_are_answered_in_order(ser
         streams[1].write(GET + b"\r\n" + b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n")
         assert (await answer(streams, b""))[1]["kind"] == "NamespaceList"
         assert "gitVersion" in (await answer(streams, b""))[1]
+
+
+async def test_a_handshake_that_does_not_begin_is_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "HANDSHAKE_SECONDS", 0.05)
+    async with serving(tmp_path) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.running.port)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()

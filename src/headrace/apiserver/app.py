@@ -73,6 +73,8 @@ class App:
             # The one broad handler of the server: a fault of ours must reach the caller as a Status, and us as a log.
             self._log.exception("request failed", method=request.method, path=request.path, user=request.identity.user)
             code = 500
+            if request.answered:
+                raise  # the protocol cuts the line, so that nobody takes half a stream for a whole one
             await _send(send, _internal_error(request), request.method)
         finally:
             self._observations.record(
@@ -113,20 +115,29 @@ class App:
             aclosing(stream.pieces) as pieces,
             self._streams.enter(request.identity.user, stream.kind, stream.seconds) as opened,
         ):
-            first: bytes | None = None
-            if not stream.starts_at_once:
-                first = await anext(pieces, b"")
-            await send(_start(200, stream.content_type, ()))
             hangup = asyncio.create_task(_end_at_hangup(receive, opened))
             try:
+                first = b"" if stream.starts_at_once else await anext(pieces, b"")
+                await self._begin(stream, request, send)
                 if first:
                     await send({"type": "http.response.body", "body": first, "more_body": True})
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
+            except StoreError as error:
+                if not request.answered:
+                    raise
+                # Too late for a Status: the reader of a log finds the reason at its end.
+                await send({"type": "http.response.body", "body": f"\n{error}\n".encode(), "more_body": True})
             finally:
                 hangup.cancel()
+        await self._begin(stream, request, send)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return 200
+
+    async def _begin(self, stream: Stream, request: Request, send: Send) -> None:
+        if not request.answered:
+            request.answered = True
+            await send(_start(200, stream.content_type, ()))
 
 
 async def _end_at_hangup(receive: Receive, stream: OpenStream) -> None:

@@ -43,6 +43,7 @@ class Request:
     content_type: str = ""
     user_agent: str = ""
     read: Callable[[], Awaitable[bytes]] = _no_body
+    answered: bool = False
 
     @property
     def resource(self) -> str:

@@ -32,6 +32,7 @@ from headrace.objects.local import LocalStore
 
 IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
 STOP_SECONDS = 10
+HANDSHAKE_SECONDS = 10.0
 DATE_SECONDS = 1.0
 BOOKMARK_SECONDS = 60.0
 BACKLOG = 512
@@ -58,8 +59,7 @@ class _Listener(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, streams: Streams) -> None:
         super().__init__(config)
-        self.config.load()
-        self.config.ssl = context
+        self._context = context
         self.ready = asyncio.Event()
         self.stopping = asyncio.Event()
         self._streams = streams
@@ -69,7 +69,20 @@ class _Listener(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """As uvicorn's, with a limit on TLS handshakes: one that trickles holds a descriptor for nothing."""
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                lambda: Connection(self.config, self.server_state, {}),
+                sock=listening,
+                ssl=self._context,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=HANDSHAKE_SECONDS,
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
         self.ready.set()
 
     async def main_loop(self) -> None:
@@ -129,7 +142,6 @@ async def serve(
     )
     config = uvicorn.Config(
         app,
-        http=Connection,
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -137,7 +149,6 @@ async def serve(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        backlog=BACKLOG,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

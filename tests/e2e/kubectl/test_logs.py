@@ -9,6 +9,7 @@ import yaml
 
 from headrace.api.kinds import POD
 from headrace.apiserver.nodes import LogOptions
+from headrace.store.protocol import Unavailable
 from tests.apiserver.serving import Serving, WrittenLogs, serving
 from tests.e2e.kubectl.conftest import Kubectl
 from tests.e2e.kubectl.manifests import SIDE, WEB
@@ -88,3 +89,27 @@ async def test_a_pod_of_two_containers_asks_which(kubectl: Kubectl, server: Serv
     logs.texts[uid, "two"] = [b"second\n"]
     assert await kubectl("logs", "side", "-c", "two") == "second\n"
     assert "[pod/side/one] first" in await kubectl("logs", "side", "--all-containers", "--prefix")
+
+
+class Breaking(WrittenLogs):
+    """A node that is lost in the middle of a log."""
+
+    async def logs(self, node: str, pod_uid: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        yield b"one\n"
+        raise Unavailable(f"the stream of node {node!r} ended")
+
+
+class TestBreaking:
+    @pytest.fixture
+    async def server(self, tmp_path: Path) -> AsyncIterator[Serving]:
+        async with serving(tmp_path, Breaking()) as opened:
+            yield opened
+
+    async def test_a_log_that_breaks_off_ends_with_the_reason(self, kubectl: Kubectl, server: Serving) -> None:
+        await bound(kubectl, server, WEB, "web")
+        assert await kubectl("logs", "-f", "web") == "one\n\nthe stream of node 'node-a' ended\n"
+
+
+async def test_a_container_that_its_node_does_not_run_is_not_found(kubectl: Kubectl, server: Serving) -> None:
+    await bound(kubectl, server, WEB, "web")
+    assert 'container "main" is not running' in await kubectl("logs", "web", code=1)

@@ -35,7 +35,7 @@ class Actuator:
         self.problem: Problem | None = None
         self.in_force = -1  # the revision whose limits were read back
         self._runtime, self._tell = runtime, tell
-        self._lock, self._wake = asyncio.Lock(), asyncio.Event()
+        self._lock, self._wake, self._passed = asyncio.Lock(), asyncio.Event(), asyncio.Event()
 
     @property
     def is_converged(self) -> bool:
@@ -65,6 +65,10 @@ class Actuator:
             except TimeoutError:
                 continue
 
+    async def passed(self) -> None:
+        """Returns after the next pass."""
+        await self._passed.wait()
+
     async def converge(self) -> None:
         """One pass: read, guard, apply, read back. Never raises for what the kernel refuses: `problem` says it."""
         async with self._lock:
@@ -91,6 +95,8 @@ class Actuator:
                 kept = "the previous limits are in force" if error.restored else "they may be half applied"
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
+            self._passed.set()
+            self._passed = asyncio.Event()
             if (self.actual, self.problem, self.in_force) != before or drifted:
                 self._tell(Told(self.id, drifted))
 

@@ -136,6 +136,7 @@ class Agent:
             await informer.wait_until_synced()
             pods.take_orphans()
             tasks.create_task(pods.audit(), name="device audit")
+            tasks.create_task(pods.find_strays(), name="strays")
             if self._dial is not None:
                 stream = Stream(
                     settings.node,

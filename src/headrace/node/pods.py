@@ -4,18 +4,30 @@ A Pod is its uid: a new object under an old name waits for nobody and disturbs n
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from headrace.api.objects import Object, uid_of, version_of
-from headrace.node.admitted import admitted
+from headrace.node.containers import pod_uid_of
 from headrace.node.pod import Container, Pod, PodSpec, view
 from headrace.node.pod_worker import Means, PodWorker
+from headrace.node.runtimes.protocol import ApplyFailed, Limits
 
-STRAY_SECONDS = 10.0
+STRAY_SECONDS = 10.0  # between two looks
 ORPHAN_GRACE_SECONDS = 10
 AUDIT_SECONDS = 60.0
+
+
+@runtime_checkable
+class FindsStrays(Protocol):
+    """A runtime that sees more than it has records of."""
+
+    async def strays(self, wanted: Collection[str]) -> Mapping[str, Limits]:
+        """Ids of what runs beyond those wanted, and its limits."""
+        ...
 
 
 class Pods:
@@ -25,7 +37,9 @@ class Pods:
         self._means, self._tasks, self._revision = means, tasks, revision
         self._workers: dict[str, PodWorker] = {}
         self._ended: set[str] = set()  # deleted by this agent; the watch, which may be behind, has not told it yet
-        self._leaving: dict[str, float] = {}  # uid of a Pod whose object is gone: since when (monotonic)
+        self._leaving: set[str] = set()  # uids of Pods whose objects are gone
+        self._orphans: set[str] = set()  # those among them whose objects this agent has never seen
+        self._strays: dict[str, Limits] = {}
         self._orphans_known = False
         self._to_confirm = ""
 
@@ -74,7 +88,8 @@ class Pods:
             if uid not in self._workers:
                 worker = PodWorker(_orphan(uid, self._means), self._means)
                 worker.gone()
-                self._leaving[uid] = self._means.clock.monotonic()
+                self._leaving.add(uid)
+                self._orphans.add(uid)
                 self._begin(worker)
         self._to_confirm = self._to_confirm or self._revision()
         self._orphans_known = True
@@ -91,20 +106,41 @@ class Pods:
         return self._to_confirm if self._orphans_known and not self._leaving else None
 
     def strays(self) -> dict[str, dict[str, int]]:
-        """What still runs ten seconds after its object was found gone, with what it is limited to (or asks for)."""
-        now, found = self._means.clock.monotonic(), {}
-        for uid, since in self._leaving.items():
-            if now - since < STRAY_SECONDS:
-                continue
-            for state in self._means.states.of(uid):
-                if state.state == "running":
-                    found[state.id] = self._holds(self._workers[uid].pod, state.container)
-        return found
+        """What runs here for no object, with what it is limited to, or asks for. What was deleted under our eyes is not
+        among it: that is charged until it is confirmed."""
+        return {id: _charge(limits) for id, limits in self._strays.items()}
 
-    def _holds(self, pod: Pod, name: str) -> dict[str, int]:
-        limits = admitted(pod.container(name), pod.container_status(name))
-        cpu, memory = limits.cpu_milli or limits.cpu_shares_milli or 0, limits.memory_bytes or 0
-        return {"cpu": cpu, "memory": memory}
+    async def find_strays(self) -> None:
+        """Until cancelled: see what nobody owns, and end what nobody recorded either."""
+        unrecorded: set[str] = set()
+        while True:
+            found: dict[str, Limits] = {}
+            for uid in self._means.states.pods():
+                if uid in self._orphans or uid not in self._workers:
+                    found |= await self._limits_of(uid)
+            runtime = self._means.runtime
+            if isinstance(runtime, FindsStrays):
+                known = [state.id for uid in self._means.states.pods() for state in self._means.states.of(uid)]
+                seen = await runtime.strays(known)
+                rest = {id: limits for id, limits in seen.items() if not self._is_known(id)}
+                for id in unrecorded & rest.keys():  # seen twice: not a start under way
+                    self._means.log.warning("ending processes without a record", container=id)
+                    await runtime.kill(id)
+                unrecorded = set(rest)
+                found |= rest
+            self._strays = found
+            await self._means.clock.sleep(STRAY_SECONDS)
+
+    def _is_known(self, id: str) -> bool:
+        return any(state.id == id for state in self._means.states.of(pod_uid_of(id)))
+
+    async def _limits_of(self, uid: str) -> dict[str, Limits]:
+        found: dict[str, Limits] = {}
+        for state in self._means.states.of(uid):
+            if state.state == "running":
+                with suppress(ApplyFailed):  # it has ended meanwhile
+                    found[state.id] = await self._means.runtime.read(state.id)
+        return found
 
     def _lost(self, uid: str) -> None:
         self._ended.discard(uid)
@@ -112,7 +148,7 @@ class Pods:
         if worker is None or not worker.confirmed:
             self._to_confirm = self._revision()
         if worker is not None and not worker.is_finished:
-            self._leaving.setdefault(uid, self._means.clock.monotonic())
+            self._leaving.add(uid)
             worker.gone()
 
     def _begin(self, worker: PodWorker) -> None:
@@ -122,11 +158,16 @@ class Pods:
     async def _run(self, worker: PodWorker) -> None:
         await worker.run()
         uid = worker.pod.uid
-        self._leaving.pop(uid, None)
+        self._leaving.discard(uid)
+        self._orphans.discard(uid)
         if not worker.is_gone:
             self._ended.add(uid)
         if self._workers.get(uid) is worker:
             del self._workers[uid]
+
+
+def _charge(limits: Limits) -> dict[str, int]:
+    return {"cpu": limits.cpu_milli or limits.cpu_shares_milli or 0, "memory": limits.memory_bytes or 0}
 
 
 def _orphan(uid: str, means: Means) -> Pod:

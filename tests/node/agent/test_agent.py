@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 
+import orjson
 import pytest
 
 from headrace.api.kinds import EVENT, LEASE, NODE, POD
@@ -173,23 +174,30 @@ async def test_what_a_forced_deletion_leaves_behind_is_ended_and_then_confirmed(
         node = await store.get(NODE, "node-a")
         revision = int(gone["metadata"]["resourceVersion"])
         assert int(node["metadata"]["annotations"].get("headrace.dev/confirmed-revision", 0)) < revision
-        assert "headrace.dev/strays" in node["metadata"]["annotations"]
         await asyncio.sleep(10)
         node = await store.get(NODE, "node-a")
         assert int(node["metadata"]["annotations"]["headrace.dev/confirmed-revision"]) >= revision
-        assert "headrace.dev/strays" not in node["metadata"]["annotations"]
         assert runtime.states == {}
 
 
-async def test_containers_of_a_pod_deleted_while_no_agent_looked_are_ended(tmp_path):
+async def test_containers_of_a_pod_deleted_while_no_agent_looked_are_strays_until_they_have_ended(tmp_path):
     store, runtime = await open_store(), SimulatedRuntime(wall)
+    runtime.obeys_sigterm = False
     async with running_agent(store, runtime, tmp_path):
-        await create(store, pod())
+        created = await create(
+            store, pod(containers=[container(resources={"limits": {"cpu": "500m", "memory": "64Mi"}})])
+        )
         await until(store, is_running)
     await store.delete(POD, "p", "default", Deletion(grace_seconds=0))
     async with running_agent(store, runtime, tmp_path):
         await asyncio.sleep(5)
+        node = await store.get(NODE, "node-a")
+        assert orjson.loads(node["metadata"]["annotations"]["headrace.dev/strays"]) == {
+            f"{created['metadata']['uid']}_main_0": {"cpu": 500, "memory": 64 * 2**20}
+        }
+        await asyncio.sleep(20)
         assert runtime.states == {}
+        assert "headrace.dev/strays" not in (await store.get(NODE, "node-a"))["metadata"]["annotations"]
 
 
 async def test_init_containers_run_one_after_the_other(tmp_path):

@@ -1,4 +1,4 @@
-"""`writing_controllers.py KUBECONFIG NAME`: controllers whose one job writes its name again and again while it leads."""
+"""`writing_controllers.py KUBECONFIG NAME`: controllers whose one job writes its name again and again while leading."""
 
 import asyncio
 import sys

@@ -49,5 +49,4 @@ def accepted(header: str) -> Accepted:
 
 
 OBJECTS: frozenset[Form] = frozenset({"json", "yaml", "table", "metadata"})
-PLAIN: frozenset[Form] = frozenset({"json", "yaml"})
 DISCOVERY: frozenset[Form] = frozenset({"json", "discovery"})

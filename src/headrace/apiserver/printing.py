@@ -1,4 +1,4 @@
-"""Table answers: what kubectl prints. `headrace.api.tables` knows the columns of a kind; here they get a body."""
+"""Table answers: what kubectl prints. `headrace.api.tables` knows the columns of a kind; here they become a Table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 
 from headrace.api import tables
+from headrace.api.objects import Object, version_of
 from headrace.api.tables import Printer
 from headrace.api.tables_custom import custom_printer
-from headrace.apiserver.answers import Answer
 from headrace.apiserver.listing import list_metadata, partial_object
 from headrace.apiserver.requests import Request
 from headrace.objects.registry import Served
@@ -27,17 +27,17 @@ class Printing:
         self,
         request: Request,
         served: Served,
-        bodies: list[bytes],
-        revision: str,
+        objects: list[Object],
+        revision: str = "",
         resume: str = "",
         remaining: int | None = None,
-    ) -> Answer:
-        objects = [orjson.loads(body) for body in bodies]
+    ) -> dict[str, Any]:
+        """A Table of these objects; without a `revision` that of the first."""
         if not revision and objects:
-            revision = str((objects[0].get("metadata") or {}).get("resourceVersion", ""))
+            revision = version_of(objects[0])
         table = self._table(_printer(served), objects, _include(request))
         table["metadata"] = list_metadata(revision, resume, remaining)
-        return Answer(200, orjson.dumps(table))
+        return table
 
     def row_tables(self, request: Request, served: Served) -> Callable[[bytes], bytes]:
         """For a watch: each change is a Table of one row; only the first carries the columns."""
@@ -48,7 +48,7 @@ class Printing:
             nonlocal first
             obj = orjson.loads(body)
             table = self._table(printer, [obj], include)
-            table["metadata"] = {"resourceVersion": str((obj.get("metadata") or {}).get("resourceVersion", ""))}
+            table["metadata"] = {"resourceVersion": version_of(obj)}
             if not first:
                 table["columnDefinitions"] = None
             first = False
@@ -56,7 +56,7 @@ class Printing:
 
         return form
 
-    def _table(self, printer: Printer, objects: list[dict[str, Any]], include: str) -> dict[str, Any]:
+    def _table(self, printer: Printer, objects: list[Object], include: str) -> dict[str, Any]:
         now = self._wall()
         rows = []
         for obj in objects:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from headrace.api.selectors import BadSelector, parse_fields
 from headrace.apiserver.identity import Identity
+from headrace.apiserver.negotiation import Form
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", ""]
 
@@ -43,6 +44,7 @@ class Request:
     content_type: str = ""
     user_agent: str = ""
     read: Callable[[], Awaitable[bytes]] = _no_body
+    form: Form = "json"
     answered: bool = False
 
     @property

@@ -11,11 +11,11 @@ import orjson
 from headrace.api.kinds import Kind
 from headrace.api.objects import Object
 from headrace.apiserver import bodies, deleting
-from headrace.apiserver.answers import Answer, Header, Stream, json_answer, warning_headers
+from headrace.apiserver.answers import Answer, Stream, json_answer, warning_headers
 from headrace.apiserver.discovery import subresource_verbs
-from headrace.apiserver.listing import list_body, partial_list_body, partial_object
+from headrace.apiserver.forms import Forms
 from headrace.apiserver.logs import PodLogs
-from headrace.apiserver.negotiation import OBJECTS, PLAIN, Form, accepted
+from headrace.apiserver.negotiation import OBJECTS, accepted
 from headrace.apiserver.node_authorization import admit_write
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import CONNECTS, Request
@@ -41,7 +41,7 @@ class Resources:
     def __init__(self, store: LocalStore, registry: Registry, printing: Printing, logs: PodLogs) -> None:
         self._store = store
         self._registry = registry
-        self._printing = printing
+        self._forms = Forms(printing)
         self._logs = logs
         self._watching = Watching(store, printing)
         self._handlers: dict[str, Handler] = {
@@ -62,6 +62,8 @@ class Resources:
             raise not_found_path()
         if served.kind.namespaced and not request.namespace and request.verb not in ("list", "watch"):
             raise method_not_allowed()
+        if request.subresource != "log":
+            request.form = accepted(request.accept).among(OBJECTS)
         if request.subresource:
             return await self._subresource(request, served)
         if request.verb not in served.verbs:
@@ -70,31 +72,10 @@ class Resources:
 
     async def _get(self, request: Request, served: Served) -> Answer:
         body = await self._store.get_body(served.kind, request.name, request.namespace)
-        form = accepted(request.accept).among(OBJECTS)
-        if form == "json":
-            return Answer(200, body)
-        return self._formed(form, request, served, body)
-
-    def _formed(self, form: Form, request: Request, served: Served, body: bytes) -> Answer:
-        match form:
-            case "table":
-                return self._printing.table(request, served, [body], revision="")
-            case "metadata":
-                return json_answer(partial_object(orjson.loads(body)))
-            case "yaml":
-                return _yaml(orjson.loads(body))
-        return Answer(200, body)
+        return self._forms.stored(request, served, body)
 
     async def _list(self, request: Request, served: Served) -> Answer:
-        form = accepted(request.accept).among(OBJECTS)
-        found, revision, resume, remaining = await self._watching.listed(request, served)
-        match form:
-            case "table":
-                return self._printing.table(request, served, found, revision, resume, remaining)
-            case "metadata":
-                return Answer(200, partial_list_body(found, revision, resume, remaining))
-        body = list_body(served, found, revision, resume, remaining)
-        return _yaml(orjson.loads(body)) if form == "yaml" else Answer(200, body)
+        return self._forms.many(request, served, *await self._watching.listed(request, served))
 
     async def _watch(self, request: Request, served: Served) -> Stream:
         return await self._watching.stream(request, served)
@@ -107,7 +88,7 @@ class Resources:
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
         created = await store.create(served.kind, obj, request.namespace)
-        return self._written(request, served, created, 201, warnings)
+        return self._forms.one(request, served, created, 201, warning_headers(warnings))
 
     async def _update(self, request: Request, served: Served) -> Answer:
         obj = await self._object(request, served.kind)
@@ -120,7 +101,7 @@ class Resources:
             )
         subresource = request.subresource or None
         written = await store.replace(served.kind, request.name, request.namespace, obj, subresource=subresource)
-        return self._written(request, served, written, 200, warnings)
+        return self._forms.one(request, served, written, 200, warning_headers(warnings))
 
     async def _patch(self, request: Request, served: Served) -> Answer:
         media = request.content_type.partition(";")[0].strip().lower()
@@ -146,13 +127,13 @@ class Resources:
             document,
             subresource=request.subresource or None,
         )
-        return self._written(request, served, written, 200, warnings)
+        return self._forms.one(request, served, written, 200, warning_headers(warnings))
 
     async def _delete(self, request: Request, served: Served) -> Answer:
         deletion = deleting.options(request, await self._optional(request))
         store, warnings = self._acting(request, deletion.dry_run)
         deleted = await store.delete(served.kind, request.name, request.namespace, deletion)
-        return self._written(request, served, deleted, 200, warnings)
+        return self._forms.one(request, served, deleted, 200, warning_headers(warnings))
 
     async def _delete_collection(self, request: Request, served: Served) -> Answer:
         deletion = deleting.options(request, await self._optional(request))
@@ -166,7 +147,7 @@ class Resources:
             deletion=deletion,
         )
         found = [orjson.dumps(item) for item in listing.items]
-        return Answer(200, list_body(served, found, listing.revision, "", None), headers=warning_headers(warnings))
+        return self._forms.many(request, served, found, listing.revision, headers=warning_headers(warnings))
 
     async def _subresource(self, request: Request, served: Served) -> Answer | Stream:
         name = request.subresource
@@ -200,7 +181,6 @@ class Resources:
         return await self._update(request, served)
 
     async def _object(self, request: Request, kind: Kind) -> Object:
-        """The object in the body; its kind and apiVersion are those of the URL where it does not say."""
         obj = bodies.decode(await request.read(), request.content_type)
         if not isinstance(obj, dict):
             raise BadRequest("the body of the request must be an object")
@@ -224,35 +204,15 @@ class Resources:
         warnings: list[str] = []
         caller = Caller(
             user=request.identity.user,
-            field_manager=query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown",
+            field_manager=query.get("fieldManager") or request.user_agent.partition("/")[0][:128] or "unknown",
             validation=validation,
             dry_run=dry_run or is_dry_run(query.get("dryRun", "")),
             warn=warnings.append,
         )
         return self._store.acting_as(caller), warnings
 
-    def _written(self, request: Request, served: Served, obj: Object, code: int, warnings: list[str]) -> Answer:
-        headers: list[Header] = warning_headers(warnings) if warnings else []
-        form = accepted(request.accept).among(OBJECTS) if request.accept else "json"
-        if form == "table":
-            table = self._printing.table(request, served, [orjson.dumps(obj)], revision="")
-            return Answer(code, table.body, table.content_type, headers)
-        if form == "yaml":
-            answer = _yaml(obj)
-            return Answer(code, answer.body, answer.content_type, headers)
-        return json_answer(partial_object(obj) if form == "metadata" else obj, code, headers)
-
 
 def is_dry_run(value: str) -> bool:
     if value in ("", "All"):
         return value == "All"
     raise BadRequest(f"dryRun: {value!r} must be All")
-
-
-def _yaml(value: Any) -> Answer:
-    from headrace.apiserver.yaml_documents import dump
-
-    return Answer(200, dump(value), b"application/yaml")
-
-
-__all__ = ["PLAIN", "Resources", "is_dry_run"]

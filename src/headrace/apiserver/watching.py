@@ -11,7 +11,6 @@ import orjson
 
 from headrace.apiserver.answers import Stream
 from headrace.apiserver.listing import partial_object
-from headrace.apiserver.negotiation import OBJECTS, Form, accepted
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import Failure, status_of
@@ -71,8 +70,7 @@ class Watching:
         if request.name:
             # Always: it is this name that was authorised, whatever else the selector says.
             fields = f"{fields},metadata.name={request.name}" if fields else f"metadata.name={request.name}"
-        form = accepted(request.accept).among(OBJECTS)
-        watch = _Watch(self._store, self._printing, request, served, fields, form)
+        watch = _Watch(self._store, self._printing, request, served, fields)
         await watch.begin()
         return Stream(watch.lines(), "watch", seconds=seconds)
 
@@ -80,16 +78,14 @@ class Watching:
 class _Watch:
     """One open watch."""
 
-    def __init__(
-        self, store: LocalStore, printing: Printing, request: Request, served: Served, fields: str, form: Form
-    ) -> None:
+    def __init__(self, store: LocalStore, printing: Printing, request: Request, served: Served, fields: str) -> None:
         self._store = store
         self._request = request
         self._served = served
         self._fields = fields
         self._labels = request.query.get("labelSelector", "")
-        self._bookmarks = request.flag("allowWatchBookmarks") and form != "table"
-        self._form = _former(printing, request, served, form)
+        self._bookmarks = request.flag("allowWatchBookmarks") and request.form != "table"
+        self._form = _former(printing, request, served)
         self._page_now: Bodies | None = None
         self._events: AsyncIterator[tuple[str, bytes]] | None = None
         self._tells_end = False
@@ -168,10 +164,10 @@ class _Watch:
         return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
 
 
-def _former(printing: Printing, request: Request, served: Served, form: Form) -> Callable[[bytes], bytes]:
-    if form == "table":
+def _former(printing: Printing, request: Request, served: Served) -> Callable[[bytes], bytes]:
+    if request.form == "table":
         return printing.row_tables(request, served)
-    if form == "metadata":
+    if request.form == "metadata":
         return lambda body: orjson.dumps(partial_object(orjson.loads(body)))
     return lambda body: body
 

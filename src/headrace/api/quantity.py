@@ -90,7 +90,7 @@ class Amount:
         return Amount(-self.unscaled, self.exponent, self.format, self.decimal)
 
     def _at(self, exponent: int) -> int:
-        return self.unscaled * 10 ** (self.exponent - exponent)
+        return self.unscaled * int(10 ** (self.exponent - exponent))
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,4 +146,6 @@ async def test_metrics_count_what_was_asked(server: Serving) -> None:
             await client.request("GET", "/api/v1/namespaces/default/secret-name/ghost")
         text = await client.text("/metrics")
     assert 'apiserver_request_total{code="200",resource="configmaps",verb="get"} 1.0' in text
+    assert 'apiserver_current_inflight_requests{lane="reads"} 1.0' in text, "the question itself"
+    assert "apiserver_longrunning_requests 0.0" in text
     assert "secret-name" not in text, "a path is a caller's text and must not become a metric"

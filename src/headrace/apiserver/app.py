@@ -49,6 +49,7 @@ class App:
         self._lanes = Lanes()
         self._streams = streams
         self._observations = observations
+        observations.watch(self._lanes, streams)
         self._log = structlog.get_logger("headrace.apiserver")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -23,6 +23,7 @@ from headrace.apiserver.statuses import too_many
 Lane = Literal["reads", "writes", "leases"]
 Long = Literal["watch", "stream"]
 
+LANES: tuple[Lane, ...] = ("reads", "writes", "leases")
 _LIMITS: dict[Lane, int] = {"reads": READS_IN_FLIGHT, "writes": WRITES_IN_FLIGHT, "leases": LEASES_IN_FLIGHT}
 _LONG_LIMITS: dict[Long, int] = {"watch": WATCHES_PER_IDENTITY, "stream": STREAMS_PER_IDENTITY}
 

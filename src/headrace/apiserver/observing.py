@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headrace.apiserver.answers import Answer, text_answer
+from headrace.apiserver.lanes import LANES, Lanes, Streams
 
 BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -50,12 +51,18 @@ class Observations:
             registry=self.registry,
             buckets=BUCKETS,
         )
-        self.in_flight = Gauge(
+        self._in_flight = Gauge(
             "apiserver_current_inflight_requests", "Requests under way, by lane.", ("lane",), registry=self.registry
         )
-        self.streams = Gauge("apiserver_longrunning_requests", "Open watches and logs.", registry=self.registry)
+        self._streams = Gauge("apiserver_longrunning_requests", "Open watches and logs.", registry=self.registry)
         self._counts: dict[tuple[str, str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
+
+    def watch(self, lanes: Lanes, streams: Streams) -> None:
+        """What is under way is looked up when somebody asks, not counted twice."""
+        for lane in LANES:
+            self._in_flight.labels(lane).set_function(lambda lane=lane: float(lanes.in_flight[lane]))
+        self._streams.set_function(lambda: float(len(streams.open)))
 
     def record(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
         """`seconds` None: a stream, whose length says nothing about the server."""

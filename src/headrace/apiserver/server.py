@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +29,7 @@ from headrace.apiserver.printing import Printing
 from headrace.apiserver.resources import Resources
 from headrace.apiserver.routes import Routes
 from headrace.objects.local import LocalStore
+from headrace.store.protocol import StoreError
 
 IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
 STOP_SECONDS = 10
@@ -55,21 +56,17 @@ class Running:
 
 
 class _Listener(uvicorn.Server):
-    """uvicorn's server without its signal handlers, stopped by an event instead of by polling."""
+    """uvicorn's server without its signal handlers and its polling: it listens from `startup` to `shutdown`."""
 
-    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, streams: Streams) -> None:
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext) -> None:
         super().__init__(config)
+        config.load()
+        self.lifespan = config.lifespan_class(config)
         self._context = context
-        self.ready = asyncio.Event()
-        self.stopping = asyncio.Event()
-        self._streams = streams
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, with a limit on TLS handshakes: one that trickles holds a descriptor for nothing."""
+        await self.on_tick(0)  # the Date header
         loop = asyncio.get_running_loop()
         self.servers = [
             await loop.create_server(
@@ -82,17 +79,11 @@ class _Listener(uvicorn.Server):
             )
             for listening in sockets or ()
         ]
-        self.started = True
-        self.ready.set()
 
-    async def main_loop(self) -> None:
-        counter = 0
-        while not self.stopping.is_set():
-            await self.on_tick(counter)  # a counter of 0 renews the Date header
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DATE_SECONDS):
-                    await self.stopping.wait()
-        self._streams.stop()
+    async def tell_time(self) -> None:
+        while True:
+            await asyncio.sleep(DATE_SECONDS)
+            await self.on_tick(0)
 
 
 @contextlib.asynccontextmanager
@@ -152,21 +143,23 @@ async def serve(
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    listener = _Listener(config, pki.server_context(), streams)
-    follower = asyncio.create_task(authenticator.follow())
-    reminder = asyncio.create_task(_remind(store))
-    server = asyncio.create_task(listener.serve([listening]))
-    health.live["credentials"] = lambda: "revocations are not followed any more" if follower.done() else ""
-    try:
-        await listener.ready.wait()
+    listener = _Listener(config, pki.server_context())
+    async with contextlib.AsyncExitStack() as stack:
+        follower = asyncio.create_task(authenticator.follow(), name="credentials")
+        health.live["credentials"] = lambda: "revocations are not followed any more" if follower.done() else ""
+        for task in (follower, asyncio.create_task(_remind(store)), asyncio.create_task(listener.tell_time())):
+            stack.push_async_callback(_ended, task)
+        await listener.startup([listening])
+        stack.push_async_callback(listener.shutdown)
+        stack.callback(streams.stop)
         yield Running(url, port, pki, kubeconfig, health, observations, streams.end_open)
-    finally:
-        listener.stopping.set()
-        await server
-        for task in (follower, reminder):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Stop a task of the server. One that had failed is told by the health check, not at the end."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, StoreError):
+        await task
 
 
 async def _remind(store: LocalStore) -> None:

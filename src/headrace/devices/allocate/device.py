@@ -14,6 +14,8 @@ Counters = dict[tuple[str, str], int]  # (counter set, counter) -> nano-units
 
 NO_FIELDS: Json = {}
 
+_PLAIN = frozenset(("int", "bool", "string"))
+
 
 class Slice:
     """One ResourceSlice: its place in a pool and its devices in order."""
@@ -78,6 +80,8 @@ class Device:
         "_capacities",
         "_consumes",
         "_content",
+        "_has_room",
+        "_is_plain",
         "id",
         "is_shareable",
         "name",
@@ -96,6 +100,8 @@ class Device:
         self._content: bytes | None = None
         self._capacities: dict[str, Capacity] | None = None
         self._consumes: Counters | None = None
+        self._has_room: bool | None = None
+        self._is_plain: bool | None = None
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -126,10 +132,24 @@ class Device:
     @property
     def always_has_room(self) -> bool:
         """Whether an empty device serves any want that names no amounts: nothing rounds, and no value is negative."""
-        return not any(
-            each.get("requestPolicy") is not None or str(each.get("value", "0")).startswith("-")
-            for each in (self.spec.get("capacity") or NO_FIELDS).values()
-        )
+        if self._has_room is None:
+            capacity = self.spec.get("capacity")
+            self._has_room = not capacity or not any(
+                each.get("requestPolicy") is not None or str(each.get("value", "0")).startswith("-")
+                for each in capacity.values()
+            )
+        return self._has_room
+
+    @property
+    def has_plain_attributes(self) -> bool:
+        """Whether each attribute has a value of a kind that can always be read."""
+        if self._is_plain is None:
+            self._is_plain = True
+            for each in self.attributes.values():
+                if not each or not _PLAIN.issuperset(each):
+                    self._is_plain = False
+                    break
+        return self._is_plain
 
     @property
     def consumes(self) -> Counters:

@@ -63,14 +63,15 @@ def is_free(problem: Problem, partial: Partial, want: Want, index: int) -> bool:
 
 def has_room(problem: Problem, partial: Partial, want: Want, index: int) -> bool:
     """Whether the device's capacity holds the want beside its holders and this run's shares; raises CapacityError."""
-    amounts = problem.amounts(want, index)
-    if amounts is None:
-        return False
     device = problem.devices[index]
     held = problem.state.held.get(index)
     here = partial.shared.get(index) if partial.shared else None
-    if held is None and here is None:
+    is_empty = held is None and here is None
+    if is_empty and not want.amounts and device.always_has_room:
         return True
+    amounts = problem.amounts(want, index)
+    if amounts is None or is_empty:
+        return amounts is not None
     for name, amount in amounts.items():
         total = amount.nano + (held.get(name, 0) if held else 0) + (here.get(name, 0) if here else 0)
         if total > device.capacities[name].value.nano:

@@ -16,8 +16,6 @@ Answer = bool | str
 ANSWERS_KEPT = 1_000_000
 SELECTORS_KEPT = 10_000
 
-_SIMPLE = frozenset(("int", "bool", "string"))
-
 
 class Selectors:
     """Compiled expressions and their answers. Kept for as long as the inventory; forgets everything when full."""
@@ -105,7 +103,7 @@ def _projection(selector: Selector, device: Device) -> Hashable:
     Only single values that cannot be unreadable are looked at, since one unreadable value fails every selector.
     """
     attributes, driver = device.attributes, device.slice.driver
-    if selector.reads is None or not all(_SIMPLE.issuperset(each) and each for each in attributes.values()):
+    if selector.reads is None or not device.has_plain_attributes:
         return None
     key: list[Hashable] = [selector.expression]
     for column in sorted(selector.reads):

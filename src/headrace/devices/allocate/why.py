@@ -25,6 +25,7 @@ from headrace.devices.allocate.structure import bits
 from headrace.devices.allocate.taints import blocking
 
 Json = Mapping[str, Any]
+SHORT_LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,15 @@ class NodeReport:
     conflict: Conflict | None
     error: str | None
 
+    def short(self) -> str:
+        """The first request that is short of devices, and what it lost most to; empty if it is something else."""
+        for request in self.requests:
+            if request.is_short:
+                lost = sorted(request.losses, key=lambda loss: -loss.number)[:SHORT_LOSSES]
+                told = ", ".join(f"{loss.number} lost to {loss.reason}" for loss in lost) or "none on the node"
+                return f"{request.request}: {request.left} of {request.devices} devices left: {told}"
+        return next(iter(self.constraints), "")
+
     def lines(self) -> Iterator[str]:
         """The report as people read it."""
         yield f"node {self.node}:"
@@ -80,8 +90,8 @@ class NodeReport:
             yield from (f"  {line}" for line in self.conflict.lines())
 
 
-def report(node: Json, claims: Sequence[Json], inventory: Inventory) -> NodeReport:
-    """What keeps the node from serving the claims, as things are now."""
+def report(node: Json, claims: Sequence[Json], inventory: Inventory, *, with_conflict: bool = True) -> NodeReport:
+    """What keeps the node from serving the claims, as things are now. Finding the conflict searches many times."""
     try:
         view = inventory.view(node)
     except Failure as failure:
@@ -104,7 +114,7 @@ def report(node: Json, claims: Sequence[Json], inventory: Inventory) -> NodeRepo
         tuple(request for request, _ in found),
         tuple(constraints),
         tuple(line for pool in view.pools if (line := _pool(pool))),
-        None if error else conflict(node, claims, inventory),
+        conflict(node, claims, inventory) if with_conflict and not error else None,
         error,
     )
 

@@ -38,6 +38,9 @@ def lane_of(request: Request) -> Lane:
 class Lanes:
     in_flight: Counter[Lane] = field(default_factory=Counter)
 
+    def count(self, lane: Lane) -> float:
+        return float(self.in_flight[lane])
+
     @contextmanager
     def enter(self, lane: Lane) -> Iterator[None]:
         """Raises a 429 Failure when the lane is full."""

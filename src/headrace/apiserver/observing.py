@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -61,7 +62,7 @@ class Observations:
     def watch(self, lanes: Lanes, streams: Streams) -> None:
         """What is under way is looked up when somebody asks, not counted twice."""
         for lane in LANES:
-            self._in_flight.labels(lane).set_function(lambda lane=lane: float(lanes.in_flight[lane]))
+            self._in_flight.labels(lane).set_function(partial(lanes.count, lane))
         self._streams.set_function(lambda: float(len(streams.open)))
 
     def record(self, verb: str, resource: str, code: int, seconds: float | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.objects import formats
-from headrace.objects.schemas import META, POINTER, ZEROS, bare, fits, reference, resolve
+from headrace.objects.schemas import META, POINTER, ZEROS, always_written, bare, fits, reference, resolve
 
 UNKNOWN_FIELDS_SHOWN = 100
 
@@ -40,6 +40,11 @@ def decode(name: str, obj: dict[str, Any], place: str = "") -> Decoded:
     unknown: list[str] = []
     value = _Reader(unknown).named(name, obj, place, place, "")
     return Decoded(value, unknown)
+
+
+def empty(part: str, name: str) -> Any:
+    """A struct of a whole object (`spec`, `status`) as Go writes it when nothing was said."""
+    return _Reader([]).value(bare()[name]["properties"][part], {}, part, part, "")
 
 
 @dataclass(slots=True)
@@ -112,6 +117,10 @@ class _Reader:
             read = self.value(known, item, at, f"{fields}.{key}" if fields else key, short)
             if read or key in required or "default" in known or _keeps_zero(known):
                 result[key] = read
+        for key in always_written(name):
+            if key not in result:
+                known = schema["properties"][key]
+                result[key] = self.value(known, known["default"], place, fields, short)
         return result
 
 

@@ -34,6 +34,12 @@ def conflict(kind: Kind, name: str, why: str = MODIFIED) -> Conflict:
     return Conflict(f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}')
 
 
+def version_required(kind: Kind, name: str) -> Invalid:
+    message = "Invalid value: 0: must be specified for an update"
+    causes = (Cause("FieldValueInvalid", message, "metadata.resourceVersion"),)
+    return Invalid(f'{kind.resource} "{name}" is invalid: metadata.resourceVersion: {message}', causes)
+
+
 def other_uid(kind: Kind, name: str, wanted: str, found: str) -> Conflict:
     return conflict(kind, name, f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}")
 

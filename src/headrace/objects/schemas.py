@@ -69,6 +69,22 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 @cache
+def always_written(name: str) -> tuple[str, ...]:
+    """The fields of a struct that Go writes even when they were left out: those with a default, and structs in it.
+
+    Whole objects are left out, so that the test of `fits` stays quick for what clients send: see `parts_of`.
+    """
+    schema = bare().get(name, {})
+    if "x-kubernetes-group-version-kind" in schema:
+        return ()
+    return tuple(
+        field
+        for field, value in schema.get("properties", {}).items()
+        if "default" in value and (value["default"] != {} or "properties" in resolve(value))
+    )
+
+
+@cache
 def names_by_kind() -> dict[tuple[str, str, str], str]:
     found = {}
     for name, schema in bare().items():
@@ -193,7 +209,8 @@ def _strict(schema: Schema, name: str = "") -> Any:
                 field: _field(value, field in required or "default" in value)
                 for field, value in schema["properties"].items()
             }
-            return {"type": "object", "properties": fields, "additionalProperties": False}
+            always = list(always_written(name))
+            return {"type": "object", "properties": fields, "required": always, "additionalProperties": False}
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return {"type": "object", "additionalProperties": _strict(schema["additionalProperties"])}
         case "object":

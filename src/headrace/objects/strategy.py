@@ -15,6 +15,8 @@ class Strategy:
 
     has_status = False
     counts_generations = False
+    may_be_replaced_unseen = True
+    """A PUT without a resourceVersion replaces whatever is there."""
     ends_by_phase = False
     """A delete only begins the end (Namespace); a controller finishes it."""
 
@@ -39,7 +41,6 @@ class Strategy:
         """Put back what an update of the status does not decide."""
         for part in (obj.keys() | old.keys()) - {"status", "metadata"}:
             keep(obj, old, part)
-        keep(obj["metadata"], old["metadata"], "ownerReferences")
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         """The rules of an object of this kind, but for its metadata."""

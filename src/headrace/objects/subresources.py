@@ -31,9 +31,13 @@ async def replace(
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         raise BadRequest("metadata: Required value")
-    if meta.setdefault("name", name) != name:
+    if not meta.get("name"):
+        raise BadRequest(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if meta["name"] != name:
         raise BadRequest(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
-    if served.kind.namespaced and meta.setdefault("namespace", namespace) != namespace:
+    if meta.get("namespace") in (None, "") and served.kind.namespaced:
+        meta["namespace"] = namespace
+    if served.kind.namespaced and meta["namespace"] != namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     version = meta.get("resourceVersion") or None
     if subresource == "scale":
@@ -44,7 +48,7 @@ async def replace(
             raise refusals.other_uid(served.kind, name, meta["uid"], now["metadata"]["uid"])
         return clone(obj)
 
-    return await writing.update(home, served, Update(name, namespace, whole, version, subresource), caller)
+    return await writing.update(home, served, Update(name, namespace, whole, version, subresource, whole=True), caller)
 
 
 async def patch(

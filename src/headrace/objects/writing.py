@@ -36,7 +36,10 @@ Change = Callable[[Object], Object]
 def typed(served: Served, obj: Object, caller: Caller) -> Object:
     """`obj` as its kind knows it: unknown fields dropped, or refused where the caller asks for strictness."""
     kind = served.kind
-    given = (obj.setdefault("apiVersion", kind.api_version), obj.setdefault("kind", kind.kind))
+    for part, value in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if obj.get(part) in (None, ""):
+            obj[part] = value
+    given = (obj["apiVersion"], obj["kind"])
     if given != (kind.api_version, kind.kind):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind.kind}): it is a {given[1]} of {given[0]}, "
@@ -54,7 +57,7 @@ def typed(served: Served, obj: Object, caller: Caller) -> Object:
         raise BadRequest(f"{_as_kind(served)}: {error}") from error
     report_unknown(served, read.unknown, caller)
     missing = [part for part in parts_of(name_of_kind(kind)) if part not in read.object]
-    return {**read.object, **{part: {} for part in missing}} if missing else read.object
+    return {**read.object, **{part: decoding.empty(part, name_of_kind(kind)) for part in missing}}
 
 
 def _custom(served: Served, obj: Object, caller: Caller) -> Object:
@@ -203,6 +206,8 @@ class Update:
     change: Change
     version: str | None = None
     subresource: str = ""
+    whole: bool = False
+    """The change is a whole new object (PUT), not a patch."""
 
 
 async def update(home: Home, served: Served, wanted: Update, caller: Caller) -> Object:
@@ -237,21 +242,8 @@ async def _commit_change(home: Home, served: Served, key: Key, revision: int, ob
 
 def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Caller) -> Object | None:
     """The object after the change, valid; None if it changes nothing. Raises Conflict on a stale version in it."""
-    given = wanted.change(shown_object(served, clone(old)))
-    obj = typed(served, given, caller)
-    if served.write is not None:
-        obj = served.write(obj)
-    if served.at_rest is not None:
-        obj["apiVersion"] = old["apiVersion"]
-    # What typed decoding lets pass untouched still shares parts with the change's own document.
-    obj = clone(obj)
-    meta, was = obj["metadata"], old["metadata"]
-    version = meta.get("resourceVersion")
-    if version and version != was["resourceVersion"]:
-        raise refusals.conflict(served.kind, wanted.name)
-    _keep_identity(meta, was)
-    _drop_repeated_owners(meta)
-    strategy = served.strategy
+    obj = _given(served, old, wanted, caller)
+    strategy, was = served.strategy, old["metadata"]
     errors = FieldErrors()
     if wanted.subresource in SPEC_WRITERS:
         strategy.default(obj)
@@ -262,7 +254,7 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     meta = obj["metadata"]
     if strategy.counts_generations and wanted.subresource in SPEC_WRITERS and strategy.generation_changed(obj, old):
         meta["generation"] = was.get("generation", 0) + 1
-    if same_but_for_managed_fields(obj, old):
+    if obj == old:
         return None
     if not wanted.subresource:
         strategy.admit_change(home.rows, obj, old, format_time(home.wall()))
@@ -275,10 +267,31 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     return obj
 
 
+def _given(served: Served, old: Object, wanted: Update, caller: Caller) -> Object:
+    """What the caller wants the object to be, typed and of the same identity. Raises Conflict on a stale version."""
+    obj = typed(served, wanted.change(shown_object(served, clone(old))), caller)
+    if served.write is not None:
+        obj = served.write(obj)
+    if served.at_rest is not None:
+        obj["apiVersion"] = old["apiVersion"]
+    # What typed decoding lets pass untouched still shares parts with the change's own document.
+    obj = clone(obj)
+    version = obj["metadata"].get("resourceVersion")
+    if version and version != old["metadata"]["resourceVersion"]:
+        raise refusals.conflict(served.kind, wanted.name)
+    if not version and wanted.whole and not served.strategy.may_be_replaced_unseen:
+        raise refusals.version_required(served.kind, wanted.name)
+    _keep_identity(obj["metadata"], old["metadata"])
+    _drop_repeated_owners(obj["metadata"])
+    return obj
+
+
 def _keep_identity(meta: dict[str, Any], was: Fields) -> None:
     """What no update decides. Another uid or name in the object is an error."""
     meta.pop("selfLink", None)
     meta["uid"] = meta.get("uid") or was["uid"]
+    if "managedFields" in was and not meta.get("managedFields"):
+        meta["managedFields"] = was["managedFields"]
     for part in ("resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"):
         if part in was:
             meta[part] = was[part]
@@ -288,12 +301,6 @@ def _keep_identity(meta: dict[str, Any], was: Fields) -> None:
         meta.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
     else:
         meta.pop("deletionGracePeriodSeconds", None)
-
-
-def same_but_for_managed_fields(obj: Object, old: Object) -> bool:
-    meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    was = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
-    return meta == was and {**obj, "metadata": None} == {**old, "metadata": None}
 
 
 def as_dry_run(caller: Caller, dry_run: bool) -> Caller:

@@ -15,6 +15,7 @@ class CustomStrategy(Strategy):
     """Prunes, defaults and validates by the schema; the status is apart where the subresource is on."""
 
     counts_generations = True
+    may_be_replaced_unseen = False
 
     def __init__(self, schema: Schema, *, has_status: bool, selectable: tuple[str, ...]) -> None:
         self.has_status = has_status

@@ -19,6 +19,7 @@ COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 class DefinitionStrategy(Strategy):
     has_status = True
+    may_be_replaced_unseen = False
     counts_generations = True
 
     def default(self, obj: Object) -> None:

@@ -10,6 +10,8 @@ HIGHEST_PRIORITY = 1_000_000_000
 
 
 class LeaseStrategy(Strategy):
+    may_be_replaced_unseen = False
+
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         spec = obj.get("spec") or {}
         if spec.get("leaseDurationSeconds", 1) <= 0:

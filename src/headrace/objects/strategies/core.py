@@ -269,6 +269,14 @@ class ClaimStrategy(Strategy):
         elif parse(storage).nano <= 0:
             errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
 
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        if obj["spec"] != old["spec"]:
+            errors.forbidden(
+                "spec",
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+                "claims",
+            )
+
 
 class EventStrategy(Strategy):
     def selectable_fields(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from headrace.ledger.node import Shortfall
 from headrace.objects.bodies import decode
 from headrace.objects.defaults.pods import add_default_tolerations, default_pod
 from headrace.objects.qos import qos_class
-from headrace.objects.strategy import Strategy
+from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation import pod_updates, pods
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.protocol import Forbidden
@@ -45,6 +45,10 @@ class PodStrategy(Strategy):
         add_default_tolerations(spec)
         _resolve_priority(rows, obj)
 
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        add_default_tolerations(obj["spec"])
+
     def prepare_subresource(self, subresource: str, obj: Object, old: Object) -> None:
         match subresource:
             case "resize":
@@ -57,6 +61,7 @@ class PodStrategy(Strategy):
 
     def prepare_status(self, obj: Object, old: Object) -> None:
         super().prepare_status(obj, old)
+        keep(obj["metadata"], old["metadata"], "ownerReferences")
         status = obj.setdefault("status", {})
         status.setdefault("qosClass", (old.get("status") or {}).get("qosClass", qos_class(old["spec"])))
         _keep_addresses_equal(status)

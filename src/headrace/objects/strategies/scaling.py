@@ -186,6 +186,7 @@ def _rules(rules: dict[str, Any], path: str, errors: FieldErrors) -> None:
 
 class BudgetStrategy(Strategy):
     has_status = True
+    may_be_replaced_unseen = False
     counts_generations = True
 
     def name_errors(self, name: str) -> list[str]:

@@ -52,12 +52,13 @@ def validate_slice_spec(spec: Fields, old: Fields | None, errors: FieldErrors) -
     if "sharedCounters" in spec and "devices" in spec:
         errors.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.get("devices") or []
+    before = {device.get("name", ""): device for device in (old or {}).get("devices") or ()}
     each(
         devices,
         DEVICES_WITH_MORE if any(map(_has_more, devices)) else DEVICES,
         "spec.devices",
         errors,
-        lambda item, at: _device(item, at, bool(spec.get("perDeviceNodeSelection")), errors),
+        lambda item, at: _device(item, before, at, bool(spec.get("perDeviceNodeSelection")), errors),
         "name",
     )
     each(
@@ -118,7 +119,9 @@ def _node_name(name: str, path: str, errors: FieldErrors) -> None:
         errors.invalid(path, name, message)
 
 
-def _device(device: dict[str, Any], path: str, per_device: bool, errors: FieldErrors) -> None:
+def _device(device: dict[str, Any], before: dict[str, Any], path: str, per_device: bool, errors: FieldErrors) -> None:
+    """One device. Capacity and taints that it had already are not looked at again."""
+    old = before.get(device.get("name", ""), {})
     label(device.get("name", ""), f"{path}.name", errors)
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     if len(attributes) + len(capacity) > ATTRIBUTES_AND_CAPACITIES:
@@ -133,7 +136,7 @@ def _device(device: dict[str, Any], path: str, per_device: bool, errors: FieldEr
     for name, attribute in attributes.items():
         qualified_name(name, f"{path}.attributes", errors)
         _attribute(attribute, f"{path}.attributes[{name}]", errors)
-    for name, amount in capacity.items():
+    for name, amount in capacity.items() if capacity != old.get("capacity") else ():
         qualified_name(name, f"{path}.capacity", errors)
         _capacity(amount, bool(device.get("allowMultipleAllocations")), f"{path}.capacity[{name}]", errors)
     each(device.get("taints"), TAINTS, f"{path}.taints", errors, lambda item, at: validate_taint(item, at, errors))

@@ -76,12 +76,24 @@ def mounts(pod: Pod, container: Container, directory: Path) -> list[Mount]:
         host = volume.get("hostPath")
         source = Path(host["path"]) if host else directory / mount["name"]
         if sub_path := mount.get("subPath"):
-            if sub_path.startswith("/") or ".." in Path(sub_path).parts:
-                raise Unresolved(f"volumeMount subPath {sub_path!r}: must be a relative path without '..'")
-            source = source / sub_path
+            source = _beneath(source, sub_path, make="emptyDir" in volume or bool(host))
         read_only = bool(mount.get("readOnly")) or not ("emptyDir" in volume or host)
         found.append(Mount(str(source), mount["mountPath"], read_only))
     return found
+
+
+def _beneath(volume: Path, sub_path: str, *, make: bool) -> Path:
+    """A path inside a volume, with links resolved: one that a container made must not lead out of it."""
+    if sub_path.startswith("/") or ".." in Path(sub_path).parts:
+        raise Unresolved(f"volumeMount subPath {sub_path!r}: must be a relative path without '..'")
+    inside = (volume / sub_path).resolve()
+    if not inside.is_relative_to(volume.resolve()):
+        raise Unresolved(f"volumeMount subPath {sub_path!r}: leads out of its volume through a symbolic link")
+    if not inside.exists():
+        if not make:
+            raise Unresolved(f"volumeMount subPath {sub_path!r}: does not exist in the volume")
+        inside.mkdir(mode=0o750, parents=True)
+    return inside
 
 
 def payload(volume: Mapping[str, Any], pod: Pod, around: Surroundings) -> Payload:

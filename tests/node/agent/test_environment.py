@@ -166,6 +166,31 @@ def test_mounts_name_their_volume_and_stay_inside_it(tmp_path):
         volumes.mounts(pod, pod.spec.containers[0], tmp_path)
 
 
+def test_a_path_inside_a_volume_is_made_and_never_leads_out_of_it(tmp_path):
+    def source(sub_path, **volume):
+        mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": sub_path}]}
+        pod = a_pod(mounted, volumes=[{"name": "v", **volume}])
+        volumes.set_up(pod, tmp_path, AROUND)
+        [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+        return mount.source
+
+    assert source("a/b", emptyDir={}) == str(tmp_path / "v" / "a" / "b")
+    (tmp_path / "v" / "trap").symlink_to("/etc")
+    with pytest.raises(Unresolved, match="leads out of its volume"):
+        source("trap/passwd", emptyDir={})
+    (tmp_path / "v" / "own").symlink_to("a")
+    assert source("own/b", emptyDir={}) == str(tmp_path / "v" / "a" / "b")
+
+
+def test_one_file_of_a_config_map_can_be_mounted(tmp_path):
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": "colour"}]}
+    pod = a_pod(mounted, volumes=[{"name": "v", "configMap": {"name": "settings"}}])
+    volumes.set_up(pod, tmp_path, AROUND)
+    [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+    with open(mount.source) as file:
+        assert file.read() == "blue"
+
+
 def test_removing_volumes_follows_no_link(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -7,6 +7,7 @@ from headrace.api import node_selectors
 from headrace.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of
 from headrace.devices.allocate.allocator import Allocated, Failed, GaveUp, Outcome, Search, Unsatisfiable
+from headrace.devices.allocate.why import report
 from headrace.devices.plan import RESERVED_LIMIT, claim_of_entry
 from headrace.ledger.pods import TERMINAL, charged, contribution
 from headrace.runtime.actions import Action, Again, Subresource
@@ -23,6 +24,7 @@ from headrace.store.protocol import Refused
 SCHEDULER_NAME = "default-scheduler"
 PENDING = "pending"
 SEARCH_AGAIN_SECONDS = 30.0
+EXPLAINED_NODES = 10  # on larger fleets the condition counts nodes, and `headrace explain` has the details
 
 
 class Scheduler:
@@ -163,7 +165,9 @@ class Scheduler:
                     others = [replace(one, reasons=("not searched",)) for one in placements if one.node != each.node]
                     return [chosen, *others], ""
                 case Unsatisfiable():
-                    found[each.node] = replace(each, reasons=("cannot allocate all claims",))
+                    short = self._why(nodes[each.node], list(missing.values())) if len(found) <= EXPLAINED_NODES else ""
+                    words = f"cannot allocate all claims ({short})" if short else "cannot allocate all claims"
+                    found[each.node] = replace(each, reasons=(words,))
                 case Failed(error=error, fatal=True):
                     return list(found.values()), error
                 case Failed(error=error):
@@ -177,6 +181,9 @@ class Scheduler:
         while (outcome := search.run()) is None:
             await self._yield_now()
         return outcome
+
+    def _why(self, node: Fields, claims: Sequence[Object]) -> str:
+        return report(node, claims, self.view.inventory, with_conflict=False).short()
 
     def _ids(self) -> Iterator[str]:
         while True:

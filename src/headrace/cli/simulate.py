@@ -28,10 +28,13 @@ def allocate(cases: str) -> None:
 @click.option("--cases", default="-", show_default=True, help="File of cases, or - for standard input.")
 def cel(devices: str, cases: str) -> None:
     """What a selector answers on devices: {"id","expr"}."""
-    from headrace.cel.answers import answer
+    from headrace.cel.answers import answer, prepare_devices
 
-    with open(devices, "rb") as file:
-        known = orjson.loads(file.read())
+    try:
+        with open(devices, "rb") as file:
+            known = prepare_devices(orjson.loads(file.read()))
+    except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+        raise click.ClickException(f"--devices {devices}: must be a JSON object of devices by name: {wrong}") from None
     _answer_lines(cases, lambda case: answer(case, known))
 
 

@@ -15,6 +15,7 @@ from headrace.node.runtimes.protocol import (
     ContainerState,
     Limits,
     MemoryInUse,
+    NotRunning,
 )
 
 MEBIBYTE = 1024 * 1024
@@ -155,7 +156,7 @@ class SimulatedRuntime:
     def _found(self, id: str) -> Container:
         container = self._machine.containers.get(id)
         if container is None or not container.is_running:
-            raise ApplyFailed(f"container {id} does not run")
+            raise NotRunning(f"container {id} does not run")
         return container
 
     async def _moment(self) -> None:

@@ -59,8 +59,9 @@ class Process:
 
     async def reachable(self) -> None:
         """Until packets pass again, at once if they do."""
-        while (left := self._cut_off_until - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(left)
+        if self.is_cut_off():
+            await asyncio.sleep(self._cut_off_until - asyncio.get_running_loop().time())
+            await self.reachable()
 
     def later(self, seconds: float, delivery: Coroutine[Any, Any, None]) -> None:
         """A request that is under way: it arrives even if its sender is dead by then."""

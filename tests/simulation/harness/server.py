@@ -69,6 +69,7 @@ class Server:
         self._file = directory / "0.db"
         self._rows: SQLiteRows | None = None
         self._store: LocalStore | None = None
+        self.opened = asyncio.Event()
 
     async def open(self, witness: Witness) -> SQLiteRows:
         now = asyncio.get_running_loop().time
@@ -76,6 +77,7 @@ class Server:
         self._store = LocalStore(
             WitnessedRows(self._rows, witness, self.last), wall=self._wall, new_uid=self._new_uid, caller=Caller()
         )
+        self.opened.set()
         return self._rows
 
     def store(self, user: str) -> LocalStore:
@@ -88,10 +90,6 @@ class Server:
         if self._rows is None:
             raise Unavailable("the server is down")
         return self._rows
-
-    @property
-    def is_open(self) -> bool:
-        return self._rows is not None
 
     async def kill(self) -> None:
         """As kill -9 leaves it: the next start finds what was in the files at this moment, and nothing else."""

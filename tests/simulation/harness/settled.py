@@ -9,7 +9,7 @@ from headrace.runtime.manager import ControllerManager
 from headrace.store.rows import Key
 from tests.simulation.harness.containers import Machine
 from tests.simulation.harness.laws import Laws
-from tests.simulation.harness.model import RESOURCES, pod_model
+from tests.simulation.harness.model import RESOURCES, PodModel, amount, pod_model
 from tests.simulation.harness.users import USER_TAINT, Users
 
 
@@ -22,7 +22,13 @@ def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Mac
             yield from _pod(key, obj, laws, machines)
         elif key.resource == "nodes":
             yield from _node(key, obj, users)
-    uids = {obj["metadata"]["uid"] for key, obj in last.items()}
+    yield from _left_behind(last, machines)
+    if laws.departed:
+        yield f"law 6: never confirmed: {laws.departed}"
+
+
+def _left_behind(last: Mapping[Key, Object], machines: Mapping[str, Machine]) -> Iterator[str]:
+    uids = {obj["metadata"]["uid"] for obj in last.values()}
     for key, obj in last.items():
         owners = obj["metadata"].get("ownerReferences") or ()
         if owners and not any(each["uid"] in uids for each in owners):
@@ -31,8 +37,6 @@ def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Mac
         for container in machine.containers.values():
             if container.spec.pod_uid not in uids:
                 yield f"law 6: {container.spec.id} is left on {node}, and its Pod {container.spec.pod} is gone"
-    if laws.departed:
-        yield f"law 6: never confirmed: {laws.departed}"
 
 
 def _node(key: Key, node: Object, users: Users) -> Iterator[str]:
@@ -54,27 +58,33 @@ def _pod(key: Key, pod: Object, laws: Laws, machines: Mapping[str, Machine]) -> 
     if not model.node:
         yield from _unbound(name, pod, laws)
         return
+    yield from _resize(name, pod, laws)
+    yield from _containers(name, pod, model, machines[model.node])
+
+
+def _resize(name: str, pod: Object, laws: Laws) -> Iterator[str]:
     pending = _condition(pod, PENDING)
-    if desired(pod) != admitted(pod):
-        if pending is None:
-            yield f"law 6: {name} waits to be resized, and nobody says why: {desired(pod)}, not {admitted(pod)}"
-        elif pending["reason"] == "Deferred" and _fits(pod, laws):
-            yield f"law 6: the resize of {name} is Deferred, and would fit: {pending['message']}"
-    elif pending is not None:
-        yield f"law 6: {name} says {pending}, and is as large as it was wished to be"
-    running = {each.spec.container: each for each in machines[model.node].running() if each.spec.pod_uid == model.uid}
-    told = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+    if desired(pod) == admitted(pod):
+        if pending is not None:
+            yield f"law 6: {name} says {pending}, and is as large as it was wished to be"
+    elif pending is None:
+        yield f"law 6: {name} waits to be resized, and nobody says why: {desired(pod)}, not {admitted(pod)}"
+    elif pending["reason"] == "Deferred" and _fits(pod, laws):
+        yield f"law 6: the resize of {name} is Deferred, and would fit: {pending['message']}"
+
+
+def _containers(name: str, pod: Object, model: PodModel, machine: Machine) -> Iterator[str]:
+    running = {each.spec.container: each for each in machine.running() if each.spec.pod_uid == model.uid}
+    told = {each["name"]: each for each in _statuses(pod)}
     for container, its in model.containers.items():
+        state = told.get(container, {}).get("state") or {}
         if container not in running:
-            if "waiting" not in (told.get(container, {}).get("state") or {}) and "terminated" not in (
-                told.get(container, {}).get("state") or {}
-            ):
+            if not state.keys() & {"waiting", "terminated"}:
                 yield f"law 6: {name} {container} does not run on {model.node}, and says {told.get(container)}"
             continue
         limits = running[container].limits
         real = (limits.cpu_milli, limits.memory_bytes)
-        in_use = running[container].memory_used > (its.limits[1] or 0)
-        if real != its.limits and not in_use:
+        if real != its.limits and running[container].memory_used <= (its.limits[1] or 0):
             yield f"law 6: {name} {container} is limited to {real}, admitted is {its.limits}"
         reported = (told.get(container, {}).get("resources") or {}).get("limits") or {}
         if tuple(_amounts(reported)) != real:
@@ -82,8 +92,6 @@ def _pod(key: Key, pod: Object, laws: Laws, machines: Mapping[str, Machine]) -> 
 
 
 def _amounts(quantities: Mapping[str, Any]) -> Iterator[int | None]:
-    from tests.simulation.harness.model import amount
-
     for resource in RESOURCES:
         yield amount(resource, quantities[resource]) if resource in quantities else None
 
@@ -145,4 +153,4 @@ def stale(manager: ControllerManager, last: Mapping[Key, Object]) -> Iterator[st
             seen, there = cached.get(name), stored.get(name)
             versions = [obj and obj["metadata"].get("resourceVersion") for obj in (seen, there)]
             if versions[0] != versions[1]:
-                yield f"law 6: the cache of {informer.kind.resource} has {name} at {versions[0]}, stored is {versions[1]}"
+                yield f"law 6: the cache of {informer.kind.resource} has {name} at {versions[0]}, not {versions[1]}"

@@ -16,7 +16,7 @@ from headrace.node.agent import Agent, Settings
 from headrace.node.runtimes.protocol import Limits
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
-from headrace.store.protocol import AlreadyExists, StoreError
+from headrace.store.protocol import AlreadyExists
 from headrace.store.verify import folded
 from tests.simulation.harness.containers import MEBIBYTE, Machine, SimulatedRuntime, Trouble
 from tests.simulation.harness.control_plane import control_plane
@@ -47,7 +47,7 @@ class Told:
 
 
 class Simulation:
-    """`mutate` plants a bug: it may change the faults or patch code before anything runs."""
+    """`faults` are those of its messages, until it is time to heal."""
 
     def __init__(self, seed: int, directory: Path, faults: Faults | None = None) -> None:
         self.told = Told(seed)
@@ -158,8 +158,7 @@ class Simulation:
 
     async def _found(self) -> None:
         """Namespaces, without faults: an empty house is of no interest."""
-        while not self._server.is_open:
-            await asyncio.sleep(0.1)
+        await self._server.opened.wait()
         for name in (*NAMESPACES, "kube-node-lease"):
             try:
                 await self._server.store("system:admin").create(NAMESPACE, {"metadata": {"name": name}})
@@ -316,6 +315,3 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     collect(group)
     violations = [each for each in leaves if isinstance(each, Violation)]
     return (violations or leaves)[0]
-
-
-__all__ = ["Simulation", "StoreError", "Told", "simulate"]

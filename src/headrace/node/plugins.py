@@ -15,10 +15,9 @@ from headrace.wire.generated import registration_pb2
 from headrace.wire.generated.registration_pb2_grpc import RegistrationStub
 
 LOOK_SECONDS = 1.0
-CALL_SECONDS = 10.0
+CALL_SECONDS = 5.0
 TYPE = "DRAPlugin"
 VERSIONS = ("v1.DRAPlugin",)
-SOCKET_PATH_BYTES = 107  # of a unix address
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,7 @@ class Plugins:
     def __init__(self, directory: Path, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._directory, self._clock, self._log = directory, clock, log
         self._known: dict[Path, tuple[tuple[int, int], Plugin | None]] = {}
+        self._silent: set[Path] = set()  # sockets that did not answer: asked again at each look, told once
         self._changed = asyncio.Event()
 
     def get(self, driver: str) -> Plugin | None:
@@ -70,25 +70,31 @@ class Plugins:
             _, plugin = self._known.pop(path)
             if plugin is not None:
                 self._log.info("driver left", driver=plugin.name)
+        self._silent &= seen.keys()
         fresh = [path for path in seen if path not in self._known]
         for path in fresh:
-            self._known[path] = (seen[path], await self._register(path))
+            try:
+                self._known[path] = (seen[path], await self._register(path))
+                self._silent.discard(path)
+            except grpc.aio.AioRpcError as failure:
+                if path not in self._silent:
+                    self._silent.add(path)
+                    self._log.warning("registration failed", socket=str(path), error=failure.details())
         if gone or fresh:
             self._changed.set()
             self._changed = asyncio.Event()
 
     async def _register(self, path: Path) -> Plugin | None:
-        """Ask who it is and answer whether it is accepted; None where it is not, until its socket is made anew."""
+        """Ask who it is and answer whether it is accepted; None where it is not, until its socket is made anew.
+
+        Raises AioRpcError.
+        """
         async with grpc.aio.insecure_channel(f"unix://{path}") as channel:
             stub = RegistrationStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
-            try:
-                info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=CALL_SECONDS)
-                error = refusal(info.type, info.name, info.endpoint, tuple(info.supported_versions))
-                status = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
-                await stub.NotifyRegistrationStatus(status, timeout=CALL_SECONDS)
-            except grpc.aio.AioRpcError as failure:
-                self._log.warning("registration failed", socket=str(path), error=failure.details())
-                return None
+            info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=CALL_SECONDS)
+            error = refusal(info.type, info.name, info.endpoint, tuple(info.supported_versions))
+            status = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
+            await stub.NotifyRegistrationStatus(status, timeout=CALL_SECONDS)
         if error:
             self._log.warning("driver refused", socket=str(path), error=error)
             return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import tempfile
 import time
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, SimulatedGpus
 from headrace.node.device_record import DeviceRecord
 from headrace.node.devices import DeviceProblem, Devices
-from headrace.node.plugins import Plugins
+from headrace.node.plugins import Plugins, refusal
 from headrace.node.pod import view
 from headrace.runtime.clock import LoopClock
 from headrace.wire.generated import dra_v1_pb2 as dra
@@ -276,3 +277,28 @@ async def test_a_driver_that_starts_again_is_found_again():
         assert here.plugins.get(NAME) == before
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_socket_that_does_not_answer_is_asked_again_until_it_does():
+    async with site() as here:
+        here.plugin.registry.rename(here.directory / "kept")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(here.plugin.registry))
+        listener.close()  # what a killed driver leaves
+        await here.plugins.look()
+        assert here.plugins.names() == []
+        (here.directory / "kept").rename(here.plugin.registry)
+        await here.plugins.look()
+        assert here.plugins.names() == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (("CSIPlugin", "d", "/s", ("v1.DRAPlugin",)), "takes plug-ins of type DRAPlugin"),
+        (("DRAPlugin", "", "/s", ("v1.DRAPlugin",)), "must not be empty"),
+        (("DRAPlugin", "d", "/s", ("v1beta9.DRAPlugin",)), "one must be v1.DRAPlugin"),
+    ],
+)
+def test_a_plugin_that_cannot_be_spoken_with_is_told_why(answer, words):
+    assert words in refusal(*answer)

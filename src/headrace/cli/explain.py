@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from headrace.cli import explain_claim
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.explain_claim import Devices, gather, wanting
 from headrace.cli.objects import columns
 
 LATEST_EVENTS = 5
@@ -14,18 +16,25 @@ LATEST_EVENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is known of a Pod: its claims by name (None: not there), the nodes, every Pod of them, its events."""
+    """What is known of a Pod: its claims by name (None: not there), the nodes, every Pod of them, its events.
+
+    `devices` is looked up for a Pod that waits with claims.
+    """
 
     pod: Mapping[str, Any]
     nodes: Sequence[Mapping[str, Any]]
     pods: Sequence[Mapping[str, Any]]
     claims: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
+    devices: Devices | None = None
 
 
 @click.group()
 def explain() -> None:
     """Say why an object is as it is."""
+
+
+explain.add_command(explain_claim.claim)
 
 
 @explain.command()
@@ -57,7 +66,9 @@ async def _pod(name: str, target: Target) -> None:
                 )
             except NotFound:
                 claims[claim or ""] = None
-    for line in lines(Found(pod, nodes, pods, claims, events)):
+        waits = claims and not pod["spec"].get("nodeName")
+        devices = await gather(store) if waits else None
+    for line in lines(Found(pod, nodes, pods, claims, events, devices)):
         click.echo(line)
 
 
@@ -77,6 +88,9 @@ def lines(found: Found) -> Iterator[str]:
     if found.claims:
         yield ""
         yield from _claims(found.claims)
+        missing = [each for each in found.claims.values() if each and not (each.get("status") or {}).get("allocation")]
+        if missing and found.devices is not None:
+            yield from wanting(missing, found.devices)
     told = [each for each in status.get("conditions") or () if each.get("message")]
     if told:
         yield ""

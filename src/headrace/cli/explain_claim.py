@@ -1,0 +1,97 @@
+"""`headrace explain claim NAME`: what a claim has and who uses it, or what each node lacks for it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from headrace.cli.connection import Target, connected, run, targeted
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What allocation decides from: every node, slice, class and claim of the server."""
+
+    nodes: Sequence[dict[str, Any]]
+    slices: Sequence[dict[str, Any]]
+    classes: Sequence[dict[str, Any]]
+    claims: Sequence[dict[str, Any]]
+
+
+@click.command()
+@click.argument("name")
+@click.option("--node", default="", help="Only this node.")
+@targeted
+def claim(name: str, node: str, target: Target) -> None:
+    """What a claim has, or per node, request and selector, what its devices were lost to."""
+    run(_claim(name.removeprefix("resourceclaim/"), node, target))
+
+
+async def _claim(name: str, node: str, target: Target) -> None:
+    from headrace.api.kinds import RESOURCE_CLAIM
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(target) as (client, namespace):
+        store = KubernetesStore(client)
+        claim = await store.get(RESOURCE_CLAIM, name, namespace)
+        devices = await gather(store)
+    if node and node not in {each["metadata"]["name"] for each in devices.nodes}:
+        known = ", ".join(each["metadata"]["name"] for each in devices.nodes) or "none"
+        raise click.ClickException(f'node "{node}" not found; there are: {known}')
+    for line in lines(claim, devices, node):
+        click.echo(line)
+
+
+async def gather(store: Any) -> Devices:
+    from headrace.api.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
+
+    found = [(await store.list(kind)).items for kind in (NODE, RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM)]
+    return Devices(*found)
+
+
+def lines(claim: Json, devices: Devices, node: str = "") -> Iterator[str]:
+    """The explanation of one claim, as people read it."""
+    meta, status = claim["metadata"], claim.get("status") or {}
+    allocation = status.get("allocation")
+    yield f"ResourceClaim {meta['namespace']}/{meta['name']}: {'allocated' if allocation else 'not allocated'}"
+    if not allocation:
+        yield from wanting([claim], devices, node)
+        return
+    for each in (allocation.get("devices") or {}).get("results") or ():
+        share = f" (share {each['shareID']})" if each.get("shareID") else ""
+        yield f"  request {each['request']} has {each['driver']}/{each['pool']}/{each['device']}{share}"
+    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for each in (*(term.get("matchFields") or ()), *(term.get("matchExpressions") or ())):
+            values = ", ".join(each.get("values") or ())
+            yield f"  good on nodes with {each['key']} {each['operator']} {values}".rstrip()
+    for each in status.get("reservedFor") or ():
+        yield f"  used by {each.get('resource')} {each.get('name')}"
+    if not status.get("reservedFor"):
+        yield "  used by nobody: the allocation is about to be cleared"
+
+
+def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterator[str]:
+    """Node by node, what keeps it from serving these claims together; or that one would."""
+    from headrace.devices.allocate.inventory import Inventory
+    from headrace.devices.allocate.why import report
+
+    inventory = Inventory()
+    for each in devices.slices:
+        inventory.put_slice(each["metadata"]["name"], each)
+    for each in devices.classes:
+        inventory.put_class(each)
+    for each in devices.claims:
+        inventory.put_claim(f"{each['metadata']['namespace']}/{each['metadata']['name']}", each)
+    if not devices.nodes:
+        yield "  there is no node"
+    for each in devices.nodes:
+        if node and each["metadata"]["name"] != node:
+            continue
+        found = report(each, claims, inventory)
+        if found.error is None and found.conflict is None and not any(one.is_short for one in found.requests):
+            yield f"  node {found.node}: would serve it; claims are allocated when a Pod that uses them is scheduled"
+            continue
+        yield from (f"  {line}" for line in found.lines())

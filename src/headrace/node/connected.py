@@ -130,5 +130,6 @@ def channel(target: str, credentials: Credentials) -> grpc.aio.Channel:
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits the old one's pause after a failure
     ]
     return grpc.aio.secure_channel(target, tls, options=options)

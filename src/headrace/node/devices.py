@@ -17,7 +17,7 @@ from headrace.api.kinds import RESOURCE_CLAIM
 from headrace.api.objects import Object, metadata, uid_of
 from headrace.node.cdi import edits
 from headrace.node.device_record import DeviceRecord, PreparedClaim, PreparedDevice, PreparedDriver
-from headrace.node.plugins import Plugin
+from headrace.node.plugins import Plugin, channel_to
 from headrace.node.pod import Container, Pod
 from headrace.store.protocol import NotFound, Store
 from headrace.wire.generated import dra_v1_pb2 as dra
@@ -172,7 +172,7 @@ class Devices:
         plugin = self._find(driver)
         if plugin is None:
             raise DeviceProblem(f"driver {driver} is not registered on this node")
-        return grpc.aio.insecure_channel(f"unix://{plugin.endpoint}")
+        return channel_to(plugin.endpoint)
 
     @contextmanager
     def _one_at_a_time(self, uid: str) -> Iterator[asyncio.Lock]:

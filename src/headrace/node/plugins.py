@@ -89,7 +89,7 @@ class Plugins:
 
         Raises AioRpcError.
         """
-        async with grpc.aio.insecure_channel(f"unix://{path}") as channel:
+        async with channel_to(str(path)) as channel:
             stub = RegistrationStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
             info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=CALL_SECONDS)
             error = refusal(info.type, info.name, info.endpoint, tuple(info.supported_versions))
@@ -100,6 +100,11 @@ class Plugins:
             return None
         self._log.info("driver registered", driver=info.name, endpoint=info.endpoint)
         return Plugin(info.name, info.endpoint)
+
+
+def channel_to(path: str) -> grpc.aio.Channel:
+    """To a unix socket, of its own: a shared one would remember for seconds that nobody listened there before."""
+    return grpc.aio.insecure_channel(f"unix://{path}", options=[("grpc.use_local_subchannel_pool", 1)])
 
 
 def refusal(type: str, name: str, endpoint: str, versions: tuple[str, ...]) -> str:

@@ -42,7 +42,7 @@ def container_spec(
 ) -> ContainerSpec:
     """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's."""
     env = environment(pod, container, around)
-    mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes")
+    mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes", env)
     given, all_mounts = cdi.apply(cdi.edits(cdi_directory, cdi_names), env, mounts)
     security = {**pod.spec.security_context, **container.security_context}
     if security.get("runAsNonRoot") and security.get("runAsUser", os.geteuid()) == 0:

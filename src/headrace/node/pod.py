@@ -15,11 +15,12 @@ class _View(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Probe(_View, frozen=True):
-    """Kubernetes' defaults. Exactly one of exec, httpGet and tcpSocket is set; grpc is not supported."""
+    """Kubernetes' defaults. Exactly one of exec, httpGet, tcpSocket and grpc is set."""
 
     exec: dict[str, Any] | None = None
     http_get: dict[str, Any] | None = None
     tcp_socket: dict[str, Any] | None = None
+    grpc: dict[str, Any] | None = None
     initial_delay_seconds: int = 0
     period_seconds: int = 10
     timeout_seconds: int = 1

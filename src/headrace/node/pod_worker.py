@@ -286,9 +286,12 @@ class PodWorker:
             self._means.states.put(state)
             prune_logs(self._means.directory, spec.id)
             self._event("Normal", "Started", f"Started container {container.name}")
-            if (container.lifecycle or {}).get("preStop"):
-                said = f"container {container.name}: lifecycle.preStop is not supported by this node and is never run"
-                self._event("Warning", "PreStopNotSupported", said)
+            for hook in container.lifecycle or ():
+                if hook in ("postStart", "preStop"):
+                    said = (
+                        f"container {container.name}: lifecycle.{hook} is not supported by this node and is never run"
+                    )
+                    self._event("Warning", "LifecycleHookNotSupported", said)
 
     def _cannot_start(self, action: Start, problem: Problem) -> None:
         memory = self._of(action.container)

@@ -1,4 +1,4 @@
-"""Startup, readiness and liveness probes of running containers: exec, httpGet and tcpSocket, counted as a kubelet does.
+"""Startup, readiness and liveness probes: exec, httpGet, tcpSocket and grpc, counted as a kubelet counts.
 
 An exec probe runs beside the container, as the container's user and with a clean environment, outside its cgroup.
 """
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import aiohttp
+import grpc
 
 from headrace.node.environment import BASE
 from headrace.node.pod import Container, Probe
@@ -15,6 +16,8 @@ from headrace.node.runtimes.protocol import ContainerState
 from headrace.runtime.clock import Clock
 
 OUTPUT_BYTES = 1024
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+SERVING = b"\x08\x01"  # HealthCheckResponse with status SERVING
 
 
 class Judge(Protocol):
@@ -106,11 +109,15 @@ class Probes:
                     return await self._http(probe.http_get, container)
                 if probe.tcp_socket is not None:
                     return await self._connect(probe.tcp_socket, container)
+                if probe.grpc is not None:
+                    return await self._health(probe.grpc)
         except TimeoutError:
             return f"no answer within {probe.timeout_seconds} s"
         except (OSError, aiohttp.ClientError, ValueError) as error:
             return str(error)
-        return "the probe names none of exec, httpGet and tcpSocket"
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name}: {error.details()}"
+        return "the probe names none of exec, httpGet, tcpSocket and grpc"
 
     async def _http(self, get: Mapping[str, Any], container: Container) -> str:
         scheme = str(get.get("scheme") or "HTTP").lower()
@@ -128,6 +135,17 @@ class Probes:
         _, writer = await asyncio.open_connection(host, port)
         writer.close()
         return ""
+
+    async def _health(self, probe: Mapping[str, Any]) -> str:
+        """grpc.health.v1.Health/Check; its two messages have one field each."""
+        service = str(probe.get("service") or "").encode()
+        if len(service) > 127:
+            return "grpc.service: must be at most 127 bytes"
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(f"{self._address}:{probe['port']}", options=options) as channel:
+            call = channel.unary_unary(HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
+            answer = await call(b"\x0a" + bytes([len(service)]) + service)
+        return "" if answer == SERVING else f"service {service.decode()!r} is not serving"
 
 
 async def _execute(command: list[str], container: Container) -> str:

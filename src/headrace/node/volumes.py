@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.node.environment import Source, Surroundings, Unresolved, field_value, resource_value
+from headrace.node.environment import Source, Surroundings, Unresolved, expand, field_value, resource_value
 from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import Mount
 
@@ -65,8 +65,8 @@ def tear_down(directory: Path) -> None:
         shutil.rmtree(directory)
 
 
-def mounts(pod: Pod, container: Container, directory: Path) -> list[Mount]:
-    """Where a container sees its volumes. Raises Unresolved."""
+def mounts(pod: Pod, container: Container, directory: Path, env: Mapping[str, str]) -> list[Mount]:
+    """Where a container sees its volumes; subPathExpr is expanded by its environment. Raises Unresolved."""
     volumes = {volume["name"]: volume for volume in pod.spec.volumes}
     found: list[Mount] = []
     for mount in container.volume_mounts:
@@ -75,7 +75,7 @@ def mounts(pod: Pod, container: Container, directory: Path) -> list[Mount]:
             raise Unresolved(f'volumeMount "{mount["name"]}": the Pod has no volume of this name')
         host = volume.get("hostPath")
         source = Path(host["path"]) if host else directory / mount["name"]
-        if sub_path := mount.get("subPath"):
+        if sub_path := mount.get("subPath") or expand(mount.get("subPathExpr") or "", env):
             source = _beneath(source, sub_path, make="emptyDir" in volume or bool(host))
         read_only = bool(mount.get("readOnly")) or not ("emptyDir" in volume or host)
         found.append(Mount(str(source), mount["mountPath"], read_only))

@@ -160,10 +160,10 @@ def test_mounts_name_their_volume_and_stay_inside_it(tmp_path):
     mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": "../x"}]}
     pod = a_pod(mounted, volumes=[{"name": "v", "emptyDir": {}}])
     with pytest.raises(Unresolved, match="relative path without"):
-        volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+        volumes.mounts(pod, pod.spec.containers[0], tmp_path, {})
     pod = a_pod({"volumeMounts": [{"name": "w", "mountPath": "/m"}]}, volumes=[{"name": "v", "emptyDir": {}}])
     with pytest.raises(Unresolved, match="no volume of this name"):
-        volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+        volumes.mounts(pod, pod.spec.containers[0], tmp_path, {})
 
 
 def test_a_path_inside_a_volume_is_made_and_never_leads_out_of_it(tmp_path):
@@ -171,7 +171,7 @@ def test_a_path_inside_a_volume_is_made_and_never_leads_out_of_it(tmp_path):
         mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": sub_path}]}
         pod = a_pod(mounted, volumes=[{"name": "v", **volume}])
         volumes.set_up(pod, tmp_path, AROUND)
-        [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+        [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path, {})
         return mount.source
 
     assert source("a/b", emptyDir={}) == str(tmp_path / "v" / "a" / "b")
@@ -182,11 +182,19 @@ def test_a_path_inside_a_volume_is_made_and_never_leads_out_of_it(tmp_path):
     assert source("own/b", emptyDir={}) == str(tmp_path / "v" / "a" / "b")
 
 
+def test_a_path_inside_a_volume_may_depend_on_the_environment(tmp_path):
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPathExpr": "logs/$(POD)"}]}
+    pod = a_pod(mounted, volumes=[{"name": "v", "emptyDir": {}}])
+    volumes.set_up(pod, tmp_path, AROUND)
+    [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path, {"POD": "p"})
+    assert mount.source == str(tmp_path / "v" / "logs" / "p")
+
+
 def test_one_file_of_a_config_map_can_be_mounted(tmp_path):
     mounted = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": "colour"}]}
     pod = a_pod(mounted, volumes=[{"name": "v", "configMap": {"name": "settings"}}])
     volumes.set_up(pod, tmp_path, AROUND)
-    [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path)
+    [mount] = volumes.mounts(pod, pod.spec.containers[0], tmp_path, {})
     with open(mount.source) as file:
         assert file.read() == "blue"
 

@@ -5,6 +5,7 @@ from headrace.api.kinds import Kind
 from headrace.objects import events
 from headrace.objects.registry import VERBS, Registry, ScalePaths, Served
 from headrace.objects.strategies import STRATEGIES
+from headrace.objects.strategies.events import EventStrategy
 from headrace.objects.strategy import Strategy
 
 POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
@@ -73,7 +74,7 @@ def built_in_kinds() -> list[Served]:
             ("ev",),
             list_kind="EventList",
             at_rest=kinds.EVENT,
-            strategy=STRATEGIES[kinds.EVENT.resource],
+            strategy=EventStrategy(strict=True),
             read=events.to_events_v1,
             write=events.to_core_v1,
         ),

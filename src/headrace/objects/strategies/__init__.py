@@ -2,7 +2,7 @@
 
 from headrace.api import kinds
 from headrace.objects.crd.definition import DefinitionStrategy
-from headrace.objects.strategies import apps, cluster, core, pods, resource, scaling
+from headrace.objects.strategies import apps, cluster, core, endpoints, events, pods, resource, roles, scaling
 from headrace.objects.strategy import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
@@ -10,10 +10,11 @@ STRATEGIES: dict[str, Strategy] = {
     kinds.NAMESPACE.resource: core.NamespaceStrategy(),
     kinds.NODE.resource: core.NodeStrategy(),
     kinds.POD.resource: pods.PodStrategy(),
-    kinds.EVENT.resource: core.EventStrategy(),
+    kinds.EVENT.resource: events.EventStrategy(strict=False),
     kinds.CONFIG_MAP.resource: core.ConfigMapStrategy(),
     kinds.SECRET.resource: core.SecretStrategy(),
     kinds.SERVICE.resource: core.ServiceStrategy(),
+    kinds.ENDPOINTS.resource: endpoints.EndpointsStrategy(),
     kinds.PERSISTENT_VOLUME_CLAIM.resource: core.ClaimStrategy(),
     kinds.REPLICA_SET.resource: apps.ReplicaSetStrategy(),
     kinds.DEPLOYMENT.resource: apps.DeploymentStrategy(),
@@ -26,8 +27,8 @@ STRATEGIES: dict[str, Strategy] = {
     kinds.RESOURCE_CLAIM.resource: resource.ResourceClaimStrategy(),
     kinds.RESOURCE_CLAIM_TEMPLATE.resource: resource.ResourceClaimTemplateStrategy(),
     "devicetaintrules.resource.k8s.io": resource.DeviceTaintRuleStrategy(),
-    "roles.rbac.authorization.k8s.io": cluster.RoleStrategy(),
-    "rolebindings.rbac.authorization.k8s.io": cluster.RoleStrategy(),
-    "clusterroles.rbac.authorization.k8s.io": cluster.RoleStrategy(),
-    "clusterrolebindings.rbac.authorization.k8s.io": cluster.RoleStrategy(),
+    "roles.rbac.authorization.k8s.io": roles.RoleStrategy(namespaced=True),
+    "rolebindings.rbac.authorization.k8s.io": roles.BindingStrategy(namespaced=True),
+    "clusterroles.rbac.authorization.k8s.io": roles.RoleStrategy(namespaced=False),
+    "clusterrolebindings.rbac.authorization.k8s.io": roles.BindingStrategy(namespaced=False),
 }

@@ -1,4 +1,4 @@
-"""Leases, PriorityClasses and roles: small kinds that the cluster itself lives by."""
+"""Leases and PriorityClasses: small kinds that the cluster itself lives by."""
 
 from headrace.api.objects import Object
 from headrace.objects.strategies.pods import BUILT_IN_PRIORITIES
@@ -51,10 +51,3 @@ class PriorityClassStrategy(Strategy):
 
     def generation_changed(self, obj: Object, old: Object) -> bool:
         return False
-
-
-class RoleStrategy(Strategy):
-    """Role names may hold colons and the like: they only must fit a path."""
-
-    def name_errors(self, name: str) -> list[str]:
-        return names.path_segment(name)

@@ -276,17 +276,3 @@ class ClaimStrategy(Strategy):
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
                 "claims",
             )
-
-
-class EventStrategy(Strategy):
-    def selectable_fields(self) -> tuple[str, ...]:
-        of = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        return (
-            *(f"involvedObject.{part}" for part in of),
-            *(f"regarding.{part}" for part in of),
-            "reason",
-            "reportingComponent",
-            "reportingController",
-            "source",
-            "type",
-        )

@@ -4,8 +4,10 @@ from typing import Any
 
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.mounts import validate_mounts
+from headrace.objects.validation.pod_surroundings import validate_container_security
+from headrace.objects.validation.probes import validate_probes
 from headrace.objects.validation.quantities import validate_requirements
-from headrace.objects.validation.volumes import local_path
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _FIELD_PATHS = (
@@ -38,9 +40,7 @@ def validate_containers(
         if name in seen:
             errors.duplicate(f"{here}.name", name)
         seen.add(name)
-        for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-            if probe in container:
-                _probe(container[probe], f"{here}.{probe}", probe, errors)
+        validate_probes(container, here, errors)
         _host_ports(container, ports, here, errors)
 
 
@@ -58,6 +58,7 @@ def validate_init_containers(
             seen.add(name)
         _host_ports(container, set(), here, errors)
         if container.get("restartPolicy") == "Always":
+            validate_probes(container, here, errors)
             continue
         for part in _NOT_FOR_INIT:
             if part in container:
@@ -88,10 +89,11 @@ def _container(
     _ports(container.get("ports") or [], f"{path}.ports", errors)
     _env(container.get("env") or [], f"{path}.env", errors)
     _env_from(container.get("envFrom") or [], f"{path}.envFrom", errors)
-    _mounts(container.get("volumeMounts") or [], volumes, f"{path}.volumeMounts", errors)
+    validate_mounts(container, volumes, path, errors)
     _choice(container, "imagePullPolicy", ("Always", "IfNotPresent", "Never"), path, errors)
     validate_requirements(container.get("resources") or {}, claims, f"{path}.resources", errors)
     _resize_policy(container.get("resizePolicy") or [], spec, f"{path}.resizePolicy", errors)
+    validate_container_security(container.get("securityContext") or {}, f"{path}.securityContext", errors)
 
 
 def _choice(container: dict[str, Any], name: str, allowed: tuple[str, ...], path: str, errors: FieldErrors) -> None:
@@ -185,29 +187,16 @@ def _env_from(sources: list[Any], path: str, errors: FieldErrors) -> None:
                 errors.invalid(f"{here}.prefix", source["prefix"], message)
         given = [part for part in ("configMapRef", "secretRef") if part in source]
         for part in given:
-            if not source[part].get("name"):
+            name = source[part].get("name", "")
+            if not name:
                 errors.required(f"{here}.{part}.name")
+            else:
+                for message in names.dns_subdomain(names.as_prefix(name)):
+                    errors.invalid(f"{here}.{part}.name", name, message)
         if not given:
-            errors.invalid(here, "", "must specify one of: `configMapRef` or `secretRef`")
+            errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
-            errors.invalid(here, "", "may not have more than one field specified at a time")
-
-
-def _mounts(mounts: list[Any], volumes: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    taken: set[str] = set()
-    for at, mount in enumerate(mounts):
-        here, name, where = f"{path}[{at}]", mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            errors.required(f"{here}.name")
-        if name not in volumes:
-            errors.not_found(f"{here}.name", name)
-        if not where:
-            errors.required(f"{here}.mountPath")
-        if where in taken:
-            errors.invalid(f"{here}.mountPath", where, "must be unique")
-        taken.add(where)
-        if mount.get("subPath"):
-            local_path(mount["subPath"], f"{path}.subPath", errors)
+            errors.invalid(path, "", "may not have more than one field specified at a time")
 
 
 def _resize_policy(policies: list[Any], spec: dict[str, Any], path: str, errors: FieldErrors) -> None:
@@ -225,23 +214,3 @@ def _resize_policy(policies: list[Any], spec: dict[str, Any], path: str, errors:
             errors.not_supported(path, restart, ("NotRequired", "RestartContainer"))
         if spec.get("restartPolicy") == "Never" and restart != "NotRequired":
             errors.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
-
-
-def _probe(probe: dict[str, Any], path: str, kind: str, errors: FieldErrors) -> None:
-    actions = [part for part in ("exec", "httpGet", "tcpSocket", "grpc") if part in probe]
-    if not actions:
-        errors.required(path, "must specify a handler type")
-    for extra in actions[1:]:
-        errors.forbidden(f"{path}.{extra}", "may not specify more than 1 handler type")
-    for part in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
-        if probe.get(part, 0) < 0:
-            errors.invalid(f"{path}.{part}", probe[part], "must be greater than or equal to 0")
-    if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:
-        errors.invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
-    if "exec" in probe and not probe["exec"].get("command"):
-        errors.required(f"{path}.exec.command")
-    for action in ("httpGet", "tcpSocket"):
-        if action in probe:
-            port = probe[action].get("port", 0)
-            for message in names.port_number(port) if isinstance(port, int) else names.port_name(port):
-                errors.invalid(f"{path}.{action}.port", port, message)

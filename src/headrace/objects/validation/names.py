@@ -6,6 +6,7 @@ from headrace.api.selectors import label_value_errors, qualified_name_errors
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_UNDERSCORED = re.compile(r"[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*", re.ASCII)
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CONFIG_MAP_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
@@ -17,6 +18,11 @@ FIELD_IMMUTABLE = "field is immutable"
 
 def _too_long(text: str, limit: int) -> list[str]:
     return [f"must be no more than {limit} characters"] if len(text) > limit else []
+
+
+def as_prefix(text: str) -> str:
+    """A name that something will be appended to may end with a dash."""
+    return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
 def dns_label(text: str) -> list[str]:
@@ -39,6 +45,18 @@ def dns_subdomain(text: str) -> list[str]:
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
             "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
             r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+        )
+    return errors
+
+
+def dns_subdomain_with_underscore(text: str) -> list[str]:
+    """As search domains are: Kubernetes lets labels begin with `_` there."""
+    errors = _too_long(text, 253)
+    if not _UNDERSCORED.fullmatch(text):
+        errors.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+            "must start and end with an alphanumeric character (e.g. 'my_name', or 'MY_NAME',  or 'MyName', regex used "
+            r"for validation is '[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*')"
         )
     return errors
 
@@ -114,11 +132,13 @@ def port_number(number: int) -> list[str]:
 
 __all__ = [
     "FIELD_IMMUTABLE",
+    "as_prefix",
     "c_identifier",
     "config_map_key",
     "dns_1035_label",
     "dns_label",
     "dns_subdomain",
+    "dns_subdomain_with_underscore",
     "env_name",
     "label_value_errors",
     "path_segment",

@@ -4,13 +4,14 @@ from typing import Any
 
 from headrace.api.objects import Object
 from headrace.objects.validation import names
+from headrace.objects.validation.affinity import validate_affinity, validate_spreading
 from headrace.objects.validation.containers import validate_containers, validate_init_containers
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.metadata import validate_labels
+from headrace.objects.validation.pod_surroundings import validate_surroundings
 from headrace.objects.validation.volumes import validate_volumes
 
 INT32_MAX = 2**31 - 1
-NODE_SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def validate_pod(pod: Object, errors: FieldErrors) -> None:
@@ -36,7 +37,10 @@ def validate_spec(spec: dict[str, Any], path: str, errors: FieldErrors, *, is_po
     if deadline is not None and not 1 <= deadline <= INT32_MAX:
         errors.invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {INT32_MAX}, inclusive")
     validate_tolerations(spec.get("tolerations") or [], f"{path}.tolerations", errors)
-    _affinity(spec.get("affinity") or {}, f"{path}.affinity", errors)
+    validate_affinity(spec.get("affinity") or {}, f"{path}.affinity", errors)
+    spreading = spec.get("topologySpreadConstraints") or []
+    validate_spreading(spreading, f"{path}.topologySpreadConstraints", errors)
+    validate_surroundings(spec, path, errors)
     gates: set[str] = set()
     for at, gate in enumerate(spec.get("schedulingGates") or ()):
         name = gate.get("name", "")
@@ -133,44 +137,3 @@ def validate_effect(effect: str, path: str, errors: FieldErrors, *, may_be_empty
         errors.required(path)
     elif effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
         errors.not_supported(path, effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"))
-
-
-def _affinity(affinity: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    node = affinity.get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
-    here = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    if required is not None:
-        validate_node_selector(required, here, errors)
-    for at, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-        where = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{at}]"
-        if not 1 <= term.get("weight", 0) <= 100:
-            errors.invalid(f"{where}.weight", term.get("weight", 0), "must be in the range 1-100")
-        _node_selector_term(term.get("preference") or {}, f"{where}.preference", errors)
-
-
-def validate_node_selector(selector: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        errors.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
-    for at, term in enumerate(terms):
-        _node_selector_term(term, f"{path}.nodeSelectorTerms[{at}]", errors)
-
-
-def _node_selector_term(term: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    for part in ("matchExpressions", "matchFields"):
-        for at, each in enumerate(term.get(part) or ()):
-            here = f"{path}.{part}[{at}]"
-            operator, values = each.get("operator", ""), each.get("values") or []
-            if operator in ("In", "NotIn") and not values:
-                errors.required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-            elif operator in ("Exists", "DoesNotExist") and values:
-                errors.forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            elif operator in ("Gt", "Lt") and len(values) != 1:
-                errors.required(f"{here}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-            elif operator not in NODE_SELECTOR_OPERATORS:
-                errors.invalid(f"{here}.operator", operator, "not a valid selector operator")
-            if part == "matchExpressions":
-                for message in names.qualified_name_errors(each.get("key", "")):
-                    errors.invalid(f"{here}.key", each.get("key", ""), message)
-            elif each.get("key") != "metadata.name":
-                errors.not_supported(f"{here}.key", each.get("key", ""), ("metadata.name",))

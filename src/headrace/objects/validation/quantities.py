@@ -86,6 +86,9 @@ def _claims(given: list[Any], claims: set[str], path: str, errors: FieldErrors) 
         if not name:
             errors.required(f"{path}[{at}]")
             continue
+        if name not in seen and request:
+            for message in names.dns_label(request):
+                errors.invalid(f"{path}[{at}].request", request, message)
         key = f"{name}/{request}" if request else name
         overlaps = not request and any(other.startswith(f"{name}/") for other in seen)
         if name in seen or key in seen or overlaps:

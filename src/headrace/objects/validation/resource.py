@@ -10,8 +10,8 @@ from headrace.api.objects import Fields
 from headrace.cel.device import COST_LIMIT, EXPRESSION_BYTES, compile_selector
 from headrace.cel.errors import CompileError
 from headrace.objects.validation import names
+from headrace.objects.validation.affinity import validate_node_selector
 from headrace.objects.validation.errors import FieldErrors
-from headrace.objects.validation.pods import validate_node_selector
 
 RESULTS = REQUESTS = 32
 CONSTRAINTS = CONFIGS = SELECTORS = 32

@@ -6,8 +6,8 @@ from typing import Any
 from headrace.api.objects import Fields
 from headrace.api.quantity import Quantity, parse
 from headrace.objects.validation import names
+from headrace.objects.validation.affinity import validate_node_selector
 from headrace.objects.validation.errors import FieldErrors
-from headrace.objects.validation.pods import validate_node_selector
 from headrace.objects.validation.resource import (
     driver_name,
     each,

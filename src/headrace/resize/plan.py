@@ -76,23 +76,42 @@ class Verdict:
 
 def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     """At most one status patch a Pod. A growth that is admitted here reduces what is left for the next."""
+    wishes = in_order([_wish(each, seen.ledger, now) for each in seen.pods if desired(each.pod) != admitted(each.pod)])
+    admissions, waiting, ledger = _judged(wishes, seen.ledger, seen.unenforced)
     actions: list[Action] = []
-    ledger = seen.ledger
-    for wish in in_order([_wish(each, ledger, now) for each in seen.pods if desired(each.pod) != admitted(each.pod)]):
-        verdict = _impossible(wish, ledger, seen.unenforced) or _too_early(wish.pod, ledger.node)
-        if verdict is None and wish.candidate.refused is not None:
-            verdict = Verdict(DEFERRED, wish.candidate.refused)
+    for wish in admissions:
+        actions += _admission(wish.pod)
+    for wish, verdict in waiting:
         if verdict is None:
+            # In the words of the ledger as it is when all this is admitted, or the next look would find better ones.
             answer = ledger.admit(wish.holder, wish.holds)
-            if isinstance(answer, Shortfall):
-                verdict = Verdict(DEFERRED, str(answer))
-            else:
-                ledger = answer
-        actions += _admission(wish.pod) if verdict is None else _waiting(wish.pod, verdict, now)
+            if isinstance(answer, Ledger):
+                continue  # what was admitted after it has made room: the next look, which that causes, admits it
+            verdict = Verdict(DEFERRED, str(answer))
+        actions += _waiting(wish.pod, verdict, now)
     for candidate in seen.pods:
         if desired(candidate.pod) == admitted(candidate.pod):
             actions += _settled(candidate)
     return tuple(actions)
+
+
+def _judged(
+    wishes: list[Wish], ledger: Ledger, unenforced: Unenforced
+) -> tuple[list[Wish], list[tuple[Wish, Verdict | None]], Ledger]:
+    """Who is admitted, who waits (and why, unless it is for want of room), and the ledger after that."""
+    admissions: list[Wish] = []
+    waiting: list[tuple[Wish, Verdict | None]] = []
+    for wish in wishes:
+        verdict = _impossible(wish, ledger, unenforced) or _too_early(wish.pod, ledger.node)
+        if verdict is None and wish.candidate.refused is not None:
+            verdict = Verdict(DEFERRED, wish.candidate.refused)
+        answer = ledger.admit(wish.holder, wish.holds) if verdict is None else verdict
+        if isinstance(answer, Ledger):
+            admissions.append(wish)
+            ledger = answer
+        else:
+            waiting.append((wish, verdict))
+    return admissions, waiting, ledger
 
 
 def in_order(wishes: list[Wish]) -> list[Wish]:

@@ -106,6 +106,8 @@ class Devices:
         uid, name = uid_of(claim), str(metadata(claim)["name"])
         results = claim["status"]["allocation"].get("devices", {}).get("results") or ()
         wanted = sorted({str(result["driver"]) for result in results})
+        for driver in wanted:  # before anything is recorded: what no driver was asked for, none has to undo
+            self._plugin(driver)
         known = self._record.get(uid)
         drivers = {driver: PreparedDriver(False) for driver in wanted} | (known.drivers if known else {})
         users = tuple(dict.fromkeys((*(known.pods if known else ()), pod.uid)))
@@ -168,11 +170,14 @@ class Devices:
             why = result.error if result else "the answer does not name its uid"
             raise DeviceProblem(f"driver {driver}: unprepare claim {claim.name!r}: {why}")
 
-    def _channel(self, driver: str) -> grpc.aio.Channel:
+    def _plugin(self, driver: str) -> Plugin:
         plugin = self._find(driver)
         if plugin is None:
             raise DeviceProblem(f"driver {driver} is not registered on this node")
-        return channel_to(plugin.endpoint)
+        return plugin
+
+    def _channel(self, driver: str) -> grpc.aio.Channel:
+        return channel_to(self._plugin(driver).endpoint)
 
     @contextmanager
     def _one_at_a_time(self, uid: str) -> Iterator[asyncio.Lock]:

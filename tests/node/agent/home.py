@@ -12,7 +12,7 @@ from headrace.node.agent import Agent, Settings
 from headrace.node.machine import Machine
 from headrace.objects.local import Caller, LocalStore
 from headrace.runtime.clock import LoopClock
-from headrace.store.protocol import NotFound
+from headrace.store.protocol import NotFound, Unavailable
 from headrace.store.sqlite import open_rows
 
 EPOCH = 1_800_000_000.0
@@ -40,12 +40,25 @@ def as_node(store, node="node-a"):
     return store.acting_as(Caller(user=f"system:node:{node}", field_manager="headrace-agent"))
 
 
+class Cut:
+    """A store that can be cut off: every call then says so."""
+
+    def __init__(self, store):
+        self.store, self.is_cut = store, False
+
+    def __getattr__(self, name):
+        if self.is_cut and name != "watch":
+            raise Unavailable("no connection")
+        return getattr(self.store, name)
+
+
 @asynccontextmanager
-async def running_agent(store, runtime, directory, *, node="node-a", machine=MACHINE, dial=None, clock=None):
+async def running_agent(store, runtime, directory, *, node="node-a", machine=MACHINE, dial=None, clock=None, seen=None):
+    """`seen` is the store as the agent has it, if not as its own."""
     agent = Agent(
         Settings(node, directory),
         machine,
-        as_node(store, node),
+        seen or as_node(store, node),
         runtime,
         clock=clock or LoopClock(wall),
         log=structlog.get_logger(),

@@ -11,6 +11,8 @@ from headrace.node.runtimes.protocol import Limits, MemoryInUse
 from headrace.runtime.clock import LoopClock
 from headrace.store.protocol import Deletion
 from tests.node.agent.home import (
+    Cut,
+    as_node,
     container,
     create,
     is_gone,
@@ -330,3 +332,21 @@ async def test_a_clock_that_is_put_back_prolongs_nothing(tmp_path):
         begun = asyncio.get_running_loop().time()
         await until(store, is_gone)
         assert 7 <= asyncio.get_running_loop().time() - begun < 8
+
+
+async def test_without_a_server_containers_run_on_and_are_restarted(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    connection = Cut(as_node(store))
+    async with running_agent(store, runtime, tmp_path, seen=connection):
+        created = await create(store, pod())
+        await until(store, is_running)
+        connection.is_cut = True
+        runtime.end(f"{created['metadata']['uid']}_main_0", 7)
+        await asyncio.sleep(30)
+        assert [id.rpartition("_")[2] for id, _ in runtime.starts] == ["0", "1"]
+        told = await store.get(POD, "p", "default")
+        assert told["status"]["containerStatuses"][0]["restartCount"] == 0
+        connection.is_cut = False
+        told = await until(store, lambda obj: obj["status"]["containerStatuses"][0]["restartCount"] == 1)
+        assert told["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 7
+        assert told["status"]["phase"] == "Running"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT
-from headrace.apiserver import bodies, connection, pki
+from headrace.apiserver import bodies, connection, lanes, pki
 from headrace.apiserver import server as api
 from headrace.apiserver.identity import identity_of
 from tests.apiserver.joined import stranger
@@ -169,6 +169,22 @@ async def test_a_body_that_stops_coming_is_timed_out(server: Serving, monkeypatc
         found, status = await answer(streams, POST + b'content-length: 100\r\n\r\n{"half": ')
         assert (found, status["reason"]) == (408, "Timeout")
         assert await ended(streams)
+
+
+async def test_bodies_that_trickle_take_no_place_from_others(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(lanes._LIMITS, "writes", 1)
+    body = b'{"metadata": {"name": "quick"}}'
+    async with opened(server) as slow, opened(server) as quick:
+        slow[1].write(POST + b'content-length: 100\r\n\r\n{"half": ')
+        await slow[1].drain()
+        assert (await answer(quick, GET + b"\r\n"))[0] == 200, "the slow one has been seen by now"
+        assert (await answer(quick, POST + b"content-length: %d\r\n\r\n" % len(body) + body))[0] == 201
+
+
+async def test_a_stranger_may_send_little(server: Serving) -> None:
+    join = b"POST /headrace/v1alpha1/join HTTP/1.1\r\nhost: x\r\ncontent-length: 70000\r\n\r\n"
+    async with opened(server, stranger(server).tls()) as streams:
+        assert (await answer(streams, join))[0] == 413
 
 
 async def test_an_answer_before_the_body_ends_the_line_after_a_while(

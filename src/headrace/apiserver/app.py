@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
+from headrace.api.limits import BODY_BYTES
 from headrace.apiserver import bodies
 from headrace.apiserver.answers import Answer, Stream
 from headrace.apiserver.authentication import Authenticator
@@ -29,6 +30,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Scope = MutableMapping[str, Any]
+
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+JOIN_BYTES = 64 * 1024  # of requests that name no resource, some of which come from strangers
 
 
 class App:
@@ -99,9 +104,11 @@ class App:
                 length = value
             elif name == b"user-agent":
                 request.user_agent = value.decode("latin-1")
-        request.read = lambda: bodies.read(receive, length)
         request.identity = self._authenticator.identify(scope["state"].get("certificate"), authorization)
         await self._authorizer.authorize(request)
+        if request.method in _WITH_BODY:
+            # Before the lane: a body that trickles in must not hold a place that others wait for.
+            request.body = await bodies.read(receive, length, BODY_BYTES if request.plural else JOIN_BYTES)
         with self._lanes.enter(lane_of(request)):
             if request.plural:
                 return await self._resources.answer(request)

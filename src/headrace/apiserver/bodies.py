@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from headrace.api.limits import BODY_BYTES, BODY_IDLE_SECONDS, JSON_DEPTH
+from headrace.api.limits import BODY_IDLE_SECONDS, JSON_DEPTH
 from headrace.apiserver.statuses import Failure
 from headrace.store.protocol import BadRequest
 
@@ -21,23 +21,23 @@ class Disconnected(Exception):
     """The client went away in the middle of its request: nobody waits for an answer."""
 
 
-async def read(receive: Receive, declared: bytes | None) -> bytes:
+async def read(receive: Receive, declared: bytes | None, limit: int) -> bytes:
     """The whole body. `declared` is the Content-Length header: a body too large is refused before it is sent."""
-    if declared is not None and declared.isdigit() and int(declared) > BODY_BYTES:
-        raise _too_large()
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
     message = await _next(receive)
     body: bytes = message["body"]
     if not message["more_body"]:
-        if len(body) > BODY_BYTES:
-            raise _too_large()
+        if len(body) > limit:
+            raise _too_large(limit)
         return body
     pieces, size = [body], len(body)
     while message["more_body"]:
         message = await _next(receive)
         pieces.append(message["body"])
         size += len(message["body"])
-        if size > BODY_BYTES:
-            raise _too_large()
+        if size > limit:
+            raise _too_large(limit)
     return b"".join(pieces)
 
 
@@ -54,11 +54,11 @@ async def _next(receive: Receive) -> MutableMapping[str, Any]:
     return message
 
 
-def _too_large() -> Failure:
+def _too_large(limit: int) -> Failure:
     return Failure(
         413,
         "RequestEntityTooLarge",
-        f"Request entity too large: limit is {BODY_BYTES} bytes",
+        f"Request entity too large: limit is {limit} bytes",
     )
 
 

@@ -1,6 +1,5 @@
 """What a request asks for, read from its method and URL as Kubernetes' RequestInfo does."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qsl
@@ -17,13 +16,9 @@ _WRITES: dict[str, Verb] = {"POST": "create", "PUT": "update", "PATCH": "patch",
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
 
 
-async def _no_body() -> bytes:
-    return b""
-
-
 @dataclass(slots=True)
 class Request:
-    """`plural` is empty for paths that name no resource. `read` gives the body, once.
+    """`plural` is empty for paths that name no resource.
 
     `about` is the kind and name of the object in the body, once it is read: errors name it.
     """
@@ -43,7 +38,7 @@ class Request:
     accept: str = ""
     content_type: str = ""
     user_agent: str = ""
-    read: Callable[[], Awaitable[bytes]] = _no_body
+    body: bytes = b""
     form: Form = "json"
     answered: bool = False
 

@@ -83,7 +83,7 @@ class Resources:
     async def _create(self, request: Request, served: Served) -> Answer:
         if request.name:
             raise method_not_allowed()
-        obj = await self._object(request, served.kind)
+        obj = _object(request, served.kind)
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -91,7 +91,7 @@ class Resources:
         return self._forms.one(request, served, created, 201, warning_headers(warnings))
 
     async def _update(self, request: Request, served: Served) -> Answer:
-        obj = await self._object(request, served.kind)
+        obj = _object(request, served.kind)
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -114,7 +114,7 @@ class Resources:
         patch_type = PATCH_TYPES.get(media)
         if patch_type is None:
             raise bodies.unsupported(media or "none", PATCH_TYPES)
-        document = bodies.decode(await request.read(), media, PATCH_TYPES)
+        document = bodies.decode(request.body, media, PATCH_TYPES)
         if request.identity.role == "node":
             admit_write(request, document, strategic=patch_type == "strategic")
         request.about = (served.kind.kind, request.name)
@@ -130,13 +130,13 @@ class Resources:
         return self._forms.one(request, served, written, 200, warning_headers(warnings))
 
     async def _delete(self, request: Request, served: Served) -> Answer:
-        deletion = deleting.options(request, await self._optional(request))
+        deletion = deleting.options(request, _optional(request))
         store, warnings = self._acting(request, deletion.dry_run)
         deleted = await store.delete(served.kind, request.name, request.namespace, deletion)
         return self._forms.one(request, served, deleted, 200, warning_headers(warnings))
 
     async def _delete_collection(self, request: Request, served: Served) -> Answer:
-        deletion = deleting.options(request, await self._optional(request))
+        deletion = deleting.options(request, _optional(request))
         store, warnings = self._acting(request, deletion.dry_run)
         query = request.query
         listing = await store.delete_collection(
@@ -166,7 +166,7 @@ class Resources:
         return await self._handlers[request.verb](request, served)
 
     async def _posted(self, request: Request, served: Served) -> Answer:
-        body = bodies.decode(await request.read(), request.content_type)
+        body = bodies.decode(request.body, request.content_type)
         if not isinstance(body, dict):
             raise BadRequest("the body must be an object")
         store, warnings = self._acting(request)
@@ -179,22 +179,6 @@ class Resources:
         if request.verb == "patch":
             return await self._patch(request, served)
         return await self._update(request, served)
-
-    async def _object(self, request: Request, kind: Kind) -> Object:
-        obj = bodies.decode(await request.read(), request.content_type)
-        if not isinstance(obj, dict):
-            raise BadRequest("the body of the request must be an object")
-        metadata = obj.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        request.about = (kind.kind, str(name or request.name))
-        return obj
-
-    async def _optional(self, request: Request) -> Mapping[str, Any]:
-        body = await request.read()
-        if not body:
-            return {}
-        decoded = bodies.decode(body, request.content_type)
-        return decoded if isinstance(decoded, dict) else {}
 
     def _acting(self, request: Request, dry_run: bool = False) -> tuple[LocalStore, list[str]]:
         query = request.query
@@ -216,3 +200,19 @@ def is_dry_run(value: str) -> bool:
     if value in ("", "All"):
         return value == "All"
     raise BadRequest(f"dryRun: {value!r} must be All")
+
+
+def _object(request: Request, kind: Kind) -> Object:
+    obj = bodies.decode(request.body, request.content_type)
+    if not isinstance(obj, dict):
+        raise BadRequest("the body of the request must be an object")
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    request.about = (kind.kind, str(name or request.name))
+    return obj
+
+
+def _optional(request: Request) -> Mapping[str, Any]:
+    """The body of a DELETE, which may have none."""
+    decoded = bodies.decode(request.body, request.content_type) if request.body else {}
+    return decoded if isinstance(decoded, dict) else {}

@@ -1,7 +1,9 @@
-"""What is served besides stored objects: discovery, OpenAPI, version, health, metrics, joining."""
+"""What is served besides stored objects: discovery, OpenAPI, version, health, metrics, the ledger, joining."""
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
 
 from headrace.apiserver import bodies
 from headrace.apiserver.answers import Answer, json_answer
@@ -12,6 +14,7 @@ from headrace.apiserver.openapi import OpenApi
 from headrace.apiserver.pki import Pki
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import method_not_allowed
+from headrace.ledger.document import LEDGER_PATH, BooksDocument
 
 KUBERNETES_VERSION = ("1", "37", "2")  # whose API is served, and whose kubectl is sent for by version
 
@@ -28,6 +31,7 @@ class Routes:
         joining: Joining,
         pki: Pki,
         version: str,
+        books: Callable[[], BooksDocument],
     ) -> None:
         self._discovery = discovery
         self._openapi = openapi
@@ -45,6 +49,7 @@ class Routes:
             "/livez": self._healthy,
             "/readyz": self._healthy,
             "/metrics": lambda _: self._observations.answer(),
+            LEDGER_PATH: lambda _: Answer(200, msgspec.json.encode(books())),
             "/cacerts": lambda _: Answer(200, self._pki.ca_pem(), b"application/x-pem-file"),
         }
         self._posts: Mapping[str, Route] = {
@@ -75,10 +80,10 @@ class Routes:
         return self._health.answer(request.path, "verbose" in request.query)
 
     async def _join(self, request: Request) -> Answer:
-        return json_answer(await self._joining.join(bodies.decode(await request.read(), request.content_type)))
+        return json_answer(await self._joining.join(bodies.decode(request.body, request.content_type)))
 
     async def _renew(self, request: Request) -> Answer:
-        body = bodies.decode(await request.read(), request.content_type)
+        body = bodies.decode(request.body, request.content_type)
         return json_answer(self._joining.renew(request.identity, body))
 
 

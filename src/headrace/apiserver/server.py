@@ -28,6 +28,7 @@ from headrace.apiserver.pki import Pki, ensure, write_kubeconfig
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.resources import Resources
 from headrace.apiserver.routes import Routes
+from headrace.ledger.document import document
 from headrace.objects.local import LocalStore
 from headrace.store.protocol import StoreError
 
@@ -122,6 +123,7 @@ async def serve(
         Joining(store, pki, wall),
         pki,
         version("headrace"),
+        lambda: document(store.rows.revision, store.rows.ledgers, store.rows.pools.values()),
     )
     app = App(
         authenticator=authenticator,

@@ -1,4 +1,4 @@
-"""`headrace capacity`: each node's ledger as bars, with who holds what; folded from the same objects as the guard's."""
+"""`headrace capacity`: each node's ledger as bars, with who holds what: the guard's own books, as last committed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ import click
 
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.ledger.books import Books
-from headrace.ledger.devices import Pool
+from headrace.ledger.document import LEDGER_PATH, BooksDocument, LedgerDocument, document
 from headrace.ledger.node import Ledger
 
 BAR = 30
@@ -33,11 +33,13 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
     objects = []
     async with connected(target) as (client, _):
         store = KubernetesStore(client)
+        served = await committed(client)
         for kind in (NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE):
             found = (await store.list(kind)).items
             objects += [((kind.resource, namespace_of(obj), name_of(obj)), obj) for obj in found]
     books = Books.fold(objects)
-    nodes = {key[2]: obj for key, obj in objects if key[0] == NODE.resource}
+    ledgers = (served or document(0, books.nodes(), books.pools().values())).nodes
+    nodes = {key[2]: obj for key, obj in objects if key[0] == NODE.resource and key[2] in ledgers}
     if node is not None and node not in nodes:
         raise click.ClickException(f'node "{node}" not found; there are: {", ".join(sorted(nodes)) or "none"}')
     shown = sorted(nodes) if node is None else [node]
@@ -47,42 +49,56 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
         for index, name in enumerate(shown):
             if index:
                 click.echo()
-            for line in lines(name, nodes[name], books):
+            for line in lines(nodes[name], ledgers[name], ledgers[name].ledger(name), books.unbounded()):
                 click.echo(line)
         return
-    document = {"nodes": [told(name, books) for name in shown]}
+    told = {"nodes": [as_data(name, ledgers[name], books.unbounded()) for name in shown]}
     if output == "json":
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(told, indent=2))
     else:
         import yaml
 
-        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+        click.echo(yaml.safe_dump(told, sort_keys=False), nl=False)
 
 
-def told(name: str, books: Books) -> dict[str, Any]:
+async def committed(client: Any) -> BooksDocument | None:
+    """The books that the server's guard keeps; None from a server that has none (a real cluster)."""
+    import msgspec
+
+    from headrace.client.errors import ApiError
+
+    try:
+        return msgspec.convert(await client.request("GET", LEDGER_PATH), BooksDocument)
+    except ApiError as refused:
+        if refused.code in (403, 404):
+            return None
+        raise
+
+
+def as_data(name: str, ledger: LedgerDocument, unbounded: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """The ledger as data: whole numbers, cpu in millicores, memory in bytes."""
-    ledger = books.nodes()[name]
     return {
         "name": name,
-        "total": dict(ledger.total),
-        "reserved": dict(ledger.reserved),
-        "allocated": dict(ledger.allocated),
-        "available": dict(ledger.available()),
-        "holders": {holder: dict(held) for holder, held in sorted(ledger.holders.items())},
-        "unbounded": {h: list(found) for h, found in sorted(books.unbounded().items()) if h in ledger.holders},
+        "total": ledger.total,
+        "reserved": ledger.reserved,
+        "allocated": ledger.allocated,
+        "available": ledger.available,
+        "holders": ledger.holders,
+        "unbounded": {holder: list(found) for holder, found in sorted(unbounded.items()) if holder in ledger.holders},
         "devices": {
-            "/".join(pool.key): {device: [s.owner for s in pool.used.get(device, ())] for device in pool.devices}
-            for pool in _pools(name, books)
+            pool: {device: list(owners) for device, owners in devices.items()}
+            for pool, devices in ledger.devices.items()
         },
     }
 
 
-def lines(name: str, node: Mapping[str, Any], books: Books) -> Iterator[str]:
+def lines(
+    node: Mapping[str, Any], told: LedgerDocument, ledger: Ledger, unbounded: Mapping[str, tuple[str, ...]]
+) -> Iterator[str]:
     """The ledger of one node as people read it."""
     from headrace.api.amounts import written
 
-    ledger, unbounded = books.nodes()[name], books.unbounded()
-    yield f"{name}   {_enforcement(node)}"
+    yield f"{ledger.node}   {_enforcement(node)}"
     for resource in ("cpu", "memory", *sorted(set(ledger.total) - {"cpu", "memory"})):
         total, held = ledger.total.get(resource, 0), ledger.allocated.get(resource, 0)
         reserved, room = ledger.reserved.get(resource, 0), ledger.room(resource)
@@ -95,11 +111,12 @@ def lines(name: str, node: Mapping[str, Any], books: Books) -> Iterator[str]:
             for holder, amount in _holders(ledger, resource):
                 note = "  (no limit: may use more)" if holder in unbounded else ""
                 yield f"             {written(resource, amount):>8}  {holder}{note}"
-    for pool in _pools(name, books):
-        yield f"  devices  {pool.key[0]}, pool {pool.key[1]}: {len(pool.used)} of {len(pool.devices)} in use"
-        for device in pool.devices:
-            owners = ", ".join(share.owner for share in pool.used.get(device, ())) or "free"
-            yield f"             {device:>8}  {owners}"
+    for key, devices in told.devices.items():
+        driver, pool = key.split("/", 1)
+        used = sum(bool(owners) for owners in devices.values())
+        yield f"  devices  {driver}, pool {pool}: {used} of {len(devices)} in use"
+        for device, owners in devices.items():
+            yield f"             {device:>8}  {', '.join(owners) or 'free'}"
 
 
 def bar(total: int, reserved: int, allocated: int) -> str:
@@ -115,10 +132,6 @@ def bar(total: int, reserved: int, allocated: int) -> str:
 def _holders(ledger: Ledger, resource: str) -> list[tuple[str, int]]:
     found = [(holder, held[resource]) for holder, held in ledger.holders.items() if held.get(resource)]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
-
-
-def _pools(name: str, books: Books) -> list[Pool]:
-    return sorted((pool for pool in books.pools().values() if pool.node == name), key=lambda pool: pool.key)
 
 
 def _enforcement(node: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 The threaded writer and the inline one both call `run`; nothing here knows about threads or the event loop.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -11,6 +11,7 @@ import apsw
 
 from headrace.api.quantity import InvalidQuantity
 from headrace.ledger.books import GUARDED, Books
+from headrace.ledger.devices import Pool, PoolKey
 from headrace.ledger.node import Ledger
 from headrace.store import statements
 from headrace.store.history import History
@@ -33,21 +34,25 @@ class Request:
 class Batch:
     """`answers` match the requests: the revision of a write (0 for a dry one), or why it was refused.
 
-    `ledgers` are those of all nodes after the commit.
+    `ledgers` are those of all nodes after the commit, `pools` all devices and who has them.
     """
 
     answers: list[int | StoreError]
     changes: list[Change]
     revision: int
     ledgers: Mapping[str, Ledger]
+    pools: Mapping[PoolKey, Pool]
 
 
 class Committer:
-    def __init__(self, connection: apsw.Connection, books: Books, history: History) -> None:
+    def __init__(self, connection: apsw.Connection, books: Books, history: History, wall: Callable[[], float]) -> None:
+        """`wall`: seconds since the epoch, by which reservations expire."""
         self.books = books
+        self._wall = wall
         self._connection = connection
         self._history = history
         self._ledgers = books.nodes()
+        self._pools = books.pools()
         self._revision: int = connection.execute(statements.LAST_REVISION).get
 
     @property
@@ -60,6 +65,7 @@ class Committer:
         changes: list[Change] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            expired = self.books.advance(self._wall())
             answers = [self._answer(request, changes) for request in requests]
             compacted = self._history.compact(self._connection, len(changes))
             self._connection.execute("COMMIT")
@@ -71,9 +77,10 @@ class Committer:
             raise
         self.books.keep()
         self._history.reached(self._revision, compacted)
-        if any(change.key.resource in GUARDED for change in changes):
+        if expired or any(change.key.resource in GUARDED for change in changes):
             self._ledgers = self.books.nodes()
-        return Batch(answers, changes, self._revision, self._ledgers)
+            self._pools = self.books.pools()
+        return Batch(answers, changes, self._revision, self._ledgers, self._pools)
 
     def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
         write = request.write

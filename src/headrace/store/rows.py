@@ -4,11 +4,13 @@
 given out inside the transaction.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from headrace.api.objects import Object
+from headrace.ledger.devices import Pool, PoolKey
+from headrace.ledger.node import Ledger
 
 
 class Key(NamedTuple):
@@ -82,6 +84,16 @@ class Rows(Protocol):
     @property
     def revision(self) -> int:
         """The last committed revision."""
+        ...
+
+    @property
+    def ledgers(self) -> Mapping[str, Ledger]:
+        """Of all nodes, as of the last commit."""
+        ...
+
+    @property
+    def pools(self) -> Mapping[PoolKey, Pool]:
+        """All devices and who has them, as of the last commit."""
         ...
 
     def get(self, key: Key) -> Row | None: ...

@@ -3,7 +3,7 @@
     rows = await open_rows(path)                             # production: a writer thread, group commit, fsync
     rows = await open_rows(":memory:", inline=True)          # simulation and tests: commits on the caller's stack
 
-`open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, retention=Retention(), backlog=…, vfs=None)`
+`open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, wall=time.time, retention=Retention(), …)`
 raises Unavailable when another process has the file, Unreadable when it is not ours or newer, Corrupt when damaged.
 """
 
@@ -32,7 +32,7 @@ MEMORY = ":memory:"
 
 
 class SQLiteRows:
-    """Made by `open_rows`. `ledgers` are the nodes' as of the last commit; `books` belongs to the writer."""
+    """Made by `open_rows`. `ledgers` and `pools` are as of the last commit; `books` belongs to the writer."""
 
     def __init__(
         self,
@@ -43,15 +43,17 @@ class SQLiteRows:
         history: History,
         books: Books,
         backlog: int,
+        wall: Callable[[], float],
     ) -> None:
         self.books = books
         self.ledgers = books.nodes()
+        self.pools = books.pools()
         self._file = file
         self._writing = writing
         self._reading = reading
         self._lock = lock
         self._checkpoints = connection.Checkpoints(writing)
-        self._committer = Committer(writing, books, history)
+        self._committer = Committer(writing, books, history, wall)
         self._reader = Reader(reading, file)
         self._watchers = Watchers(self._reader, self._committer.revision, backlog)
         self._writer: Writer | None = None
@@ -123,6 +125,7 @@ class SQLiteRows:
 
     def _publish(self, batch: Batch) -> None:
         self.ledgers = batch.ledgers
+        self.pools = batch.pools
         self._watchers.publish(batch.changes, batch.revision)
 
 
@@ -132,6 +135,7 @@ async def open_rows(
     inline: bool = False,
     on_fatal: Callable[[str], None] = lambda _: None,
     now: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
     retention: Retention = DEFAULT_RETENTION,
     backlog: int = WATCH_BACKLOG_EVENTS,
     vfs: str | None = None,
@@ -155,7 +159,7 @@ async def open_rows(
         compacted = writing.execute(statements.COMPACTED_REVISION).get
         revision = writing.execute(statements.LAST_REVISION).get
         history = History(retention, now, compacted, revision)
-        rows = SQLiteRows(file, writing, reading, lock, history, folded(writing, file), backlog)
+        rows = SQLiteRows(file, writing, reading, lock, history, folded(writing, file, wall()), backlog, wall)
     except BaseException as error:
         if lock is not None:
             lock.release()

@@ -1,0 +1,63 @@
+"""The committed books as JSON, as the server tells them, and a node's ledger read back from that.
+
+Whole numbers: cpu in millicores, memory in bytes. What was deleted and not confirmed stands among the holders.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from headrace.ledger.devices import Pool
+from headrace.ledger.node import Ledger
+
+LEDGER_PATH = "/headrace/v1alpha1/ledger"
+"""Where the API server tells them."""
+
+
+class LedgerDocument(msgspec.Struct, frozen=True):
+    """One node. `available` may be negative: a node that lost capacity is overfull, not broken.
+
+    `devices`: by `driver/pool`, each device and who has it.
+    """
+
+    total: dict[str, int]
+    reserved: dict[str, int]
+    allocated: dict[str, int]
+    available: dict[str, int]
+    holders: dict[str, dict[str, int]]
+    devices: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    def ledger(self, node: str) -> Ledger:
+        return Ledger(self.total, self.reserved, self.holders, self.allocated, node)
+
+
+class BooksDocument(msgspec.Struct, frozen=True):
+    """All nodes as of one committed revision."""
+
+    revision: str
+    nodes: dict[str, LedgerDocument]
+
+
+def document(revision: int, ledgers: Mapping[str, Ledger], pools: Iterable[Pool]) -> BooksDocument:
+    by_node: dict[str, list[Pool]] = {}
+    for pool in pools:
+        by_node.setdefault(pool.node, []).append(pool)
+    nodes = {name: ledger_document(ledgers[name], by_node.get(name, ())) for name in sorted(ledgers)}
+    return BooksDocument(str(revision), nodes)
+
+
+def ledger_document(ledger: Ledger, pools: Iterable[Pool]) -> LedgerDocument:
+    return LedgerDocument(
+        total=dict(ledger.total),
+        reserved=dict(ledger.reserved),
+        allocated=dict(ledger.allocated),
+        available=dict(ledger.available()),
+        holders={holder: dict(held) for holder, held in sorted(ledger.holders.items())},
+        devices={
+            "/".join(pool.key): {
+                device: tuple(share.owner for share in pool.used.get(device, ()))
+                for device in (*pool.devices, *(gone for gone in pool.used if gone not in pool.devices))
+            }
+            for pool in sorted(pools, key=lambda each: each.key)
+        },
+    )

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headrace.api.kinds import CONFIG_MAP, EVENT, LEASE, NAMESPACE, NODE, POD, SECRET
+from headrace.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE, NODE, POD, SECRET, Kind
 from headrace.api.objects import name_of, uid_of
 from headrace.api.times import to_micro_time, to_time
 from headrace.objects.local import Caller
@@ -114,13 +114,77 @@ async def test_an_owner_of_the_same_name_is_another():
     assert await names(store, CONFIG_MAP) == ["owner"]
 
 
+WIDGET = Kind("example.com", "v1", "Widget", "widgets")
+
+
+async def define_widgets(store):
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+        "versions": [version],
+    }
+    await store.create(CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
+
+
+async def widget(store, name, namespace="default"):
+    obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}
+    return await store.create(WIDGET, obj, namespace)
+
+
+async def test_a_custom_kind_that_comes_later_owns_and_goes_like_any_other():
+    store = await a_store()
+    manager = controllers(store)
+    collector = GarbageCollector(manager.informers, store, KINDS)
+    controller = manager.add(collector)
+    collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    async with running(manager):
+        await asyncio.sleep(1)
+        await define_widgets(store)
+        await asyncio.sleep(1)
+        owner = await widget(store, "owner")
+        reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": uid_of(owner)}
+        meta = {"name": "child", "ownerReferences": [reference]}
+        await store.create(CONFIG_MAP, {"metadata": meta}, "default")
+        await asyncio.sleep(10)
+        assert await names(store, CONFIG_MAP) == ["child"]
+        await store.delete(WIDGET, "owner", "default")
+        await asyncio.sleep(10)
+        assert await names(store, CONFIG_MAP) == []
+        await store.delete(CUSTOM_RESOURCE_DEFINITION, "widgets.example.com")
+        await asyncio.sleep(60)
+        assert not any(each.kind == WIDGET for each in manager.informers._informers.values())
+
+
+async def test_custom_objects_go_with_their_namespace():
+    store = await a_store()
+    await store.create(NAMESPACE, {"metadata": {"name": "team"}})
+    manager = controllers(store)
+    kinds = lambda: (each.kind for each in store.registry.at_rest())  # noqa: E731
+    manager.add(NamespaceDeletion(manager.informers, store, kinds, (CONFIG_MAP,)))
+    async with running(manager):
+        await define_widgets(store)
+        await widget(store, "one", "team")
+        await store.delete(NAMESPACE, "team")
+        await asyncio.sleep(30)
+        assert await names(store, WIDGET, "team") == []
+    with pytest.raises(NotFound):
+        await store.get(NAMESPACE, "team")
+
+
 async def test_a_namespace_goes_with_all_that_is_in_it():
     store = await a_store()
     await store.create(NAMESPACE, {"metadata": {"name": "team"}})
     await config_map(store, "a", namespace="team")
     await store.create(SECRET, {"metadata": {"name": "s"}}, "team")
     manager = controllers(store)
-    manager.add(NamespaceDeletion(manager.informers, store, KINDS, (POD, CONFIG_MAP)))
+    manager.add(NamespaceDeletion(manager.informers, store, lambda: KINDS, (POD, CONFIG_MAP)))
     async with running(manager):
         await store.delete(NAMESPACE, "team")
         with pytest.raises(Forbidden):
@@ -137,7 +201,7 @@ async def test_a_namespace_says_what_it_waits_for():
     await store.create(NAMESPACE, {"metadata": {"name": "team"}})
     await store.create(CONFIG_MAP, {"metadata": {"name": "a", "finalizers": ["example.com/busy"]}}, "team")
     manager = controllers(store)
-    manager.add(NamespaceDeletion(manager.informers, store, KINDS, (POD, CONFIG_MAP)))
+    manager.add(NamespaceDeletion(manager.informers, store, lambda: KINDS, (POD, CONFIG_MAP)))
     async with running(manager):
         await store.delete(NAMESPACE, "team")
         await asyncio.sleep(30)

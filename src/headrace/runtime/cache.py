@@ -272,34 +272,47 @@ class Informers:
     ) -> None:
         self._store, self._clock, self._random, self._log, self._ordered = store, clock, random, log, ordered
         self._informers: dict[tuple[Kind, str, str], Informer] = {}
-        self._running = False
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[tuple[Kind, str, str], asyncio.Task[None]] = {}
 
     def of(self, kind: Kind, *, labels: str = "", fields: str = "") -> Informer:
-        """Ask before `run`: an informer that nobody runs would stay empty for ever."""
-        known = self._informers.get((kind, labels, fields))
-        if known is not None:
-            return known
-        if self._running:
-            raise RuntimeError(f"informer of {kind.resource} asked for after the informers were started")
-        informer = Informer(
-            self._store,
-            kind,
-            clock=self._clock,
-            random=self._random,
-            log=self._log,
-            ordered=self._ordered,
-            labels=labels,
-            fields=fields,
-        )
-        self._informers[kind, labels, fields] = informer
+        """The shared one; made, and started if the others run already, when nobody asked for it before."""
+        key = (kind, labels, fields)
+        informer = self._informers.get(key)
+        if informer is None:
+            informer = self._informers[key] = Informer(
+                self._store,
+                kind,
+                clock=self._clock,
+                random=self._random,
+                log=self._log,
+                ordered=self._ordered,
+                labels=labels,
+                fields=fields,
+            )
+            if self._group is not None:
+                self._start(self._group, key)
         return informer
 
+    def forget(self, kind: Kind) -> None:
+        """The kind is served no more: nobody may use its informers from here on."""
+        for key in [key for key in self._informers if key[0] == kind]:
+            del self._informers[key]
+            task = self._tasks.pop(key, None)
+            if task is not None:
+                task.cancel()
+
     async def wait_until_synced(self) -> None:
-        for informer in self._informers.values():
+        for informer in tuple(self._informers.values()):
             await informer.wait_until_synced()
 
     async def run(self) -> None:
-        self._running = True
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
-                tasks.create_task(informer.run(), name=f"informer {informer.kind.resource}")
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for key in self._informers:
+                self._start(group, key)
+            await asyncio.Event().wait()  # kinds may come later
+
+    def _start(self, group: asyncio.TaskGroup, key: tuple[Kind, str, str]) -> None:
+        self._tasks[key] = group.create_task(self._informers[key].run(), name=f"informer {key[0].resource}")

@@ -106,8 +106,12 @@ class Controller(Generic[S]):
         self._caches: dict[Kind, Informer] = {}
         self._unseen: dict[str, _Unseen] = {}
         for source in job.sources:
-            self._caches.setdefault(source.informer.kind, source.informer)
-            source.informer.subscribe(self._listener(source.keys))
+            self.watch(source)
+
+    def watch(self, source: Source) -> None:
+        """One more source, also while it runs: a kind that is served from now on."""
+        self._caches.setdefault(source.informer.kind, source.informer)
+        source.informer.subscribe(self._listener(source.keys))
 
     def _listener(self, keys: Keys) -> Callable[[Object | None, Object | None], None]:
         def changed(before: Object | None, after: Object | None) -> None:
@@ -118,7 +122,7 @@ class Controller(Generic[S]):
 
     async def run(self) -> None:
         """Work until `stop`; cancelling it is the crash that every sequence of writes must survive."""
-        for informer in self._caches.values():
+        for informer in tuple(self._caches.values()):
             await informer.wait_until_synced()
         self.is_started = True
         async with asyncio.TaskGroup() as tasks:

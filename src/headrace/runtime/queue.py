@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-
 SHORTEST_SECONDS = 0.001  # a remainder of rounding (1e-15 s) would be looked at again and again in the same instant
 
 

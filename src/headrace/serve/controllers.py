@@ -34,15 +34,16 @@ def embedded_controllers(
         store, clock=clock, random=random.random, metrics=ControllerMetrics(registry), log=log, ordered=True
     )
     informers = manager.informers
-    kinds = tuple(served.kind for served in store.registry.all() if not served.custom)
+    kinds = tuple(served.kind for served in store.registry.at_rest() if not served.custom)
     manager.add(Scheduler(informers, new_id=lambda: str(uuid.uuid4()), yield_now=_yield), workers=1)
     manager.add(PodClaims(informers))
     manager.add(Claims(informers, store))
     manager.add(ResourceManager(informers))
     manager.add(NodeLifecycle(informers, clock))
     owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
-    manager.add(GarbageCollector(informers, store, owned))
-    manager.add(NamespaceDeletion(informers, store, kinds, owned))
+    garbage = GarbageCollector(informers, store, owned)
+    garbage.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), manager.add(garbage).watch)
+    manager.add(NamespaceDeletion(informers, store, lambda: (each.kind for each in store.registry.at_rest()), owned))
     manager.add(PodCollector(informers, store, clock))
     manager.add(EventTTL(informers, store))
     return manager

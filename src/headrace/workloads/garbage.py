@@ -3,15 +3,15 @@
 Absence is never believed of a cache: an owner that is not in it is asked for before what it owns is deleted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from headrace.api.kinds import Kind
+from headrace.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from headrace.api.limits import LIST_PAGE
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informer, Informers
-from headrace.runtime.controller import Keys, Source
+from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
 from headrace.store.protocol import NotFound, Refused, Store
 from headrace.workloads.plan.garbage import FOREGROUND, ORPHAN, Item, Owner, Seen, plan
@@ -26,15 +26,39 @@ class GarbageCollector:
 
     def __init__(self, informers: Informers, store: Store, kinds: Iterable[Kind]) -> None:
         self._store = store
-        self._kinds = {kind.resource: kind for kind in kinds}
-        self._by_reference = {(kind.api_version, kind.kind): kind for kind in self._kinds.values()}
-        self._caches = {resource: informers.of(kind) for resource, kind in self._kinds.items()}
-        for cache in self._caches.values():
-            cache.add_index(BY_OWNER, _owner_uids)
-        self.sources: Sequence[Source] = [Source(cache, self._keys_of(cache)) for cache in self._caches.values()]
+        self._informers = informers
+        self._kinds: dict[str, Kind] = {}
+        self._by_reference: dict[tuple[str, str], Kind] = {}
+        self._caches: dict[str, Informer] = {}
+        self._custom: set[Kind] = set()
+        self.sources: Sequence[Source] = [self._begin(kind) for kind in kinds]
 
-    def _keys_of(self, cache: Informer) -> Keys:
-        return partial(self._keys, cache.kind)
+    def follow(self, custom: Callable[[], Iterable[Kind]], watch: Callable[[Source], None]) -> None:
+        """Look after custom kinds too, each in one version, those of now and those that come.
+
+        `watch` adds a source to the controller that runs this.
+        """
+
+        def changed(before: Object | None, after: Object | None) -> None:
+            served = set(custom())
+            for kind in sorted(self._custom - served, key=lambda each: each.resource):
+                self._end(kind)
+            for kind in sorted(served - self._custom, key=lambda each: each.resource):
+                watch(self._begin(kind))
+            self._custom = served
+
+        self._informers.of(CUSTOM_RESOURCE_DEFINITION).subscribe(changed)
+
+    def _begin(self, kind: Kind) -> Source:
+        cache = self._informers.of(kind)
+        cache.add_index(BY_OWNER, _owner_uids)
+        self._kinds[kind.resource] = self._by_reference[kind.group, kind.kind] = kind
+        self._caches[kind.resource] = cache
+        return Source(cache, partial(self._keys, kind))
+
+    def _end(self, kind: Kind) -> None:
+        self._informers.forget(kind)
+        del self._kinds[kind.resource], self._caches[kind.resource], self._by_reference[kind.group, kind.kind]
 
     def _keys(self, kind: Kind, before: Object | None, after: Object | None) -> Iterable[str]:
         """The object itself; its dependents when it goes or begins to; the owners it leaves, who may wait for that."""
@@ -58,11 +82,14 @@ class GarbageCollector:
                 yield _key(cache.kind, key_of(dependent))
 
     def _kind_of(self, reference: Fields) -> Kind | None:
-        return self._by_reference.get((str(reference.get("apiVersion")), str(reference.get("kind"))))
+        """Whatever version the reference names: an object is the same in all of them."""
+        group = str(reference.get("apiVersion")).rpartition("/")[0]
+        return self._by_reference.get((group, str(reference.get("kind"))))
 
     async def observe(self, key: str) -> Seen | None:
         resource, _, name = key.partition(" ")
-        obj = self._caches[resource].get(name)
+        cache = self._caches.get(resource)
+        obj = cache.get(name) if cache is not None else None
         if obj is None:
             return None
         item = _item(self._kinds[resource], obj)

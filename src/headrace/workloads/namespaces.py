@@ -1,6 +1,6 @@
 """Runs the plan for namespaces that are being deleted. Every namespaced kind that is served must be named to it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headrace.api.kinds import NAMESPACE, Kind
 from headrace.api.limits import LIST_PAGE
@@ -14,13 +14,18 @@ from headrace.workloads.plan.namespaces import Content, Seen, plan
 
 
 class NamespaceDeletion:
-    """A key is a namespace's name. `kinds` whose caches are wanted by others anyway should be among `informed`."""
+    """A key is a namespace's name. `kinds` answers every kind that is served now; changes of `informed` are heard of.
+
+    Kinds whose caches are wanted by others anyway should be among `informed`: the rest is looked at now and then.
+    """
 
     name = "namespace-deletion"
 
-    def __init__(self, informers: Informers, store: Store, kinds: Iterable[Kind], informed: Iterable[Kind]) -> None:
+    def __init__(
+        self, informers: Informers, store: Store, kinds: Callable[[], Iterable[Kind]], informed: Iterable[Kind]
+    ) -> None:
         self._store = store
-        self._kinds = tuple(kind for kind in kinds if kind.namespaced)
+        self._kinds = kinds
         self._namespaces = informers.of(NAMESPACE)
         self.sources: Sequence[Source] = (
             Source(self._namespaces, _ending),
@@ -38,7 +43,7 @@ class NamespaceDeletion:
             return None
         content: list[Content] = []
         counts: dict[str, int] = {}
-        for kind in self._kinds:
+        for kind in [kind for kind in self._kinds() if kind.namespaced]:
             page = await self._store.list(kind, key, limit=LIST_PAGE)
             if page.items:
                 counts[kind.resource] = len(page.items) + (page.remaining or 0)

@@ -59,7 +59,7 @@ def control_plane(store: Store, wall: Callable[[], float], random: Random) -> Co
     manager.add(PodClaims(informers))
     manager.add(Claims(informers, store))
     manager.add(GarbageCollector(informers, store, COLLECTED))
-    manager.add(NamespaceDeletion(informers, store, CONTENT, (kinds.POD, kinds.CONFIG_MAP)))
+    manager.add(NamespaceDeletion(informers, store, lambda: CONTENT, (kinds.POD, kinds.CONFIG_MAP)))
     manager.add(NodeLifecycle(informers, clock))
     manager.add(PodCollector(informers, store, clock), workers=1)
     manager.add(EventTTL(informers, store), workers=1)

@@ -50,6 +50,8 @@ type request struct {
 	Pods    int     `json:"pods"`
 	// Claim templates of a stream, taken in turn; without them every Pod asks for Claims.
 	Turns [][]*resourceapi.ResourceClaim `json:"turns"`
+	// Features that are on; absent means the defaults of Kubernetes 1.37.
+	Features *structured.Features `json:"features"`
 }
 
 type answer struct {
@@ -80,15 +82,17 @@ var features = structured.Features{
 	DeviceBindingAndStatus: true, ConsumableCapacity: true, FractionalCapacityRange: true,
 }
 
-func state(allocated []held) structured.AllocatedState {
+func state(r *request) structured.AllocatedState {
+	// As the scheduler does: a share counts as one only while the gate is on.
+	withShares := r.Features == nil || r.Features.ConsumableCapacity
 	found := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
-	for _, each := range allocated {
+	for _, each := range r.Allocated {
 		id := structured.MakeDeviceID(each.Driver, each.Pool, each.Device)
-		if each.ShareID == nil {
+		if each.ShareID == nil || !withShares {
 			found.AllocatedDevices.Insert(id)
 			continue
 		}
@@ -100,14 +104,26 @@ func state(allocated []held) structured.AllocatedState {
 	return found
 }
 
-func newCache() *cel.Cache { return cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}) }
+func newCache() *cel.Cache {
+	return cel.NewCache(10, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+}
 
 func newAllocator(ctx context.Context, r *request, used structured.AllocatedState, cache *cel.Cache) structured.Allocator {
 	byName := classes{}
 	for _, class := range r.Classes {
 		byName[class.Name] = class
 	}
-	allocator, err := structured.NewAllocator(ctx, features, used, byName, r.Slices, cache)
+	on := features
+	if r.Features != nil {
+		on = *r.Features
+	}
+	// Not the stable variant: the order in which it goes through pools is random.
+	variant := "incubating"
+	if on.CompatibilityGroups || on.DerivedAttributes || on.ListTypeAttributes || on.OptionalNodeOperations {
+		variant = "experimental"
+	}
+	structured.EnableAllocators(variant)
+	allocator, err := structured.NewAllocator(ctx, on, used, byName, r.Slices, cache)
 	if err != nil {
 		panic(err)
 	}
@@ -168,7 +184,7 @@ func serve(r *request) answer {
 		defer cancel()
 		ctx = limited
 	}
-	used := state(r.Allocated)
+	used := state(r)
 	switch r.Mode {
 	case "filter", "cold":
 		cache, found := newCache(), answer{Name: r.Name, Outcome: "filtered"}
@@ -203,7 +219,7 @@ func serve(r *request) answer {
 // stream schedules Pods one after the other as the scheduler does: filter all nodes, take the first, note what is used.
 func stream(ctx context.Context, r *request) answer {
 	found, cache := answer{Name: r.Name, Outcome: "streamed"}, newCache()
-	used := state(r.Allocated)
+	used := state(r)
 	for pod := 0; pod < r.Pods; pod++ {
 		claims := r.Claims
 		if len(r.Turns) > 0 {
@@ -231,7 +247,6 @@ func stream(ctx context.Context, r *request) answer {
 }
 
 func main() {
-	structured.EnableAllocators("incubating")
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
 	for {

@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.objects import formats
-from headrace.objects.schemas import META, POINTER, ZEROS, always_written, bare, fits, reference, resolve
+from headrace.objects.schemas import (
+    JSON_SCHEMA,
+    JSON_SCHEMA_OR,
+    META,
+    POINTER,
+    ZEROS,
+    always_written,
+    bare,
+    fits,
+    keeps_default,
+    reference,
+    resolve,
+)
 
 UNKNOWN_FIELDS_SHOWN = 100
 
@@ -66,6 +78,9 @@ class _Reader:
             return _text(_TEXTS[name], value)
         if name in _FREE:
             return value
+        if name.startswith(JSON_SCHEMA_OR) and isinstance(value, dict):
+            # Go reads these with a reader of its own, which tells nobody of what it does not know.
+            return _Reader([]).named(JSON_SCHEMA, value, place, fields, owner)
         return self.value(bare()[name], value, place, fields, owner, name)
 
     def value(self, schema: Any, value: Any, place: str, fields: str, owner: str, name: str = "") -> Any:
@@ -92,11 +107,11 @@ class _Reader:
             raise _mismatch(value, owner, fields, f"map[string]{_go_type(inner)}")
         if not isinstance(inner, dict):
             return value
-        # Null in a map is Go's zero value: the empty text. Where that would be an empty object it is left out.
+        # Null in a map is Go's zero value: the empty text, or a struct of which nothing was said.
         return {
-            key: "" if item is None else self.value(inner, item, f"{place}.{key}", fields, owner)
+            key: "" if given is None else self.value(inner, given, f"{place}.{key}", fields, owner)
             for key, item in value.items()
-            if item is not None or inner.get("type") == "string"
+            if (given := _of_map(item, inner)) is not None or inner.get("type") == "string"
         }
 
     def struct(self, schema: Any, value: Any, place: str, fields: str, owner: str, name: str) -> Any:
@@ -115,7 +130,7 @@ class _Reader:
             if item is None:
                 continue
             read = self.value(known, item, at, f"{fields}.{key}" if fields else key, short)
-            if read or key in required or "default" in known or _keeps_zero(known):
+            if read or key in required or keeps_default(name, known) or _keeps_zero(known):
                 result[key] = read
         for key in always_written(name):
             if key not in result:
@@ -129,6 +144,10 @@ def _keeps_zero(schema: Any) -> bool:
     return not (schema.get("type") in ("array", *ZEROS) or "additionalProperties" in schema) or bool(
         schema.get(POINTER)
     )
+
+
+def _of_map(item: Any, schema: Any) -> Any:
+    return {} if item is None and "properties" in resolve(schema) else item
 
 
 def _given(item: Any, schema: Any) -> Any:

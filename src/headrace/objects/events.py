@@ -11,11 +11,13 @@ _TO_EVENTS_V1 = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
+_UNSAID = ("reportingComponent", "reportingInstance")
 _TO_CORE_V1 = {new: old for old, new in _TO_EVENTS_V1.items()}
 
 
 def to_events_v1(event: Object) -> Object:
-    return _renamed(event, _TO_EVENTS_V1, "events.k8s.io/v1")
+    said = {name: value for name, value in event.items() if name not in _UNSAID or value}
+    return _renamed(said, _TO_EVENTS_V1, "events.k8s.io/v1")
 
 
 def to_core_v1(event: Object) -> Object:

@@ -24,6 +24,12 @@ SUBRESOURCE_BODIES = {
     "scale": "io.k8s.api.autoscaling.v1.Scale",
 }
 
+_NAMELESS = ("io.k8s.api.core.v1.LocalObjectReference",)
+"""Structs whose default is the empty text, which Go then leaves out again."""
+
+JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+JSON_SCHEMA_OR = JSON_SCHEMA + "Or"
+
 Schema = dict[str, Any]
 
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "number": 0}
@@ -39,6 +45,7 @@ _LEAVES: dict[str, Schema] = {
     META + "Time": {"type": "string", "format": "time"},
     META + "MicroTime": {"type": "string", "format": "micro-time"},
     META + "FieldsV1": {"type": "object"},
+    **{JSON_SCHEMA_OR + other: {"not": {"type": "object"}} for other in ("Array", "Bool")},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object"},
 }
 """Schemas that are stricter here than in the document: what does not match takes the slow way through `decoding`."""
@@ -80,8 +87,13 @@ def always_written(name: str) -> tuple[str, ...]:
     return tuple(
         field
         for field, value in schema.get("properties", {}).items()
-        if "default" in value and (value["default"] != {} or "properties" in resolve(value))
+        if keeps_default(name, value) and (value["default"] != {} or "properties" in resolve(value))
     )
+
+
+def keeps_default(name: str, field: Schema) -> bool:
+    """Whether a field of the struct `name` is written with its default."""
+    return "default" in field and name not in _NAMELESS
 
 
 @cache
@@ -206,7 +218,7 @@ def _strict(schema: Schema, name: str = "") -> Any:
         case "object" if "properties" in schema:
             required = schema.get("required", ())
             fields = {
-                field: _field(value, field in required or "default" in value)
+                field: _field(value, field in required or keeps_default(name, value))
                 for field, value in schema["properties"].items()
             }
             always = list(always_written(name))

@@ -17,6 +17,8 @@ class Strategy:
     counts_generations = False
     may_be_replaced_unseen = True
     """A PUT without a resourceVersion replaces whatever is there."""
+    judges_metadata = True
+    """Metadata is judged together with the rest; otherwise only where the rest is right."""
     ends_by_phase = False
     """A delete only begins the end (Namespace); a controller finishes it."""
 

@@ -154,10 +154,13 @@ def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Obje
     strategy.prepare_create(obj)
     admission.admit_new(home, served, obj)
     errors = FieldErrors()
-    metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
-    if not served.custom:
-        metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
+    if strategy.judges_metadata:
+        metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
+        if not served.custom:
+            metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
     strategy.validate(obj, errors)
+    if not strategy.judges_metadata and not errors:
+        metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
     if errors:
         raise refusals.invalid(served.kind, meta.get("name", ""), errors)
     return obj

@@ -7,6 +7,7 @@ from headrace.objects.crd import pruning, values
 from headrace.objects.crd.structural import Schema
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.resizing import Rule
 
 OWN = ("metadata", "status")
 
@@ -17,10 +18,14 @@ class CustomStrategy(Strategy):
     counts_generations = True
     may_be_replaced_unseen = False
 
-    def __init__(self, schema: Schema, *, has_status: bool, selectable: tuple[str, ...]) -> None:
+    def __init__(
+        self, schema: Schema, *, has_status: bool, selectable: tuple[str, ...], rule: Rule | None = None
+    ) -> None:
+        """`rule` judges the spec beyond the schema; headrace's own kinds have one."""
         self.has_status = has_status
         self._schema = schema
         self._selectable = selectable
+        self._rule = rule
         self._validate: values.Validate | None = None
 
     def prune(self, obj: Object) -> list[str]:
@@ -34,6 +39,8 @@ class CustomStrategy(Strategy):
         if self._validate is None:
             self._validate = values.compiled(_without_metadata(self._schema))
         self._validate(obj, errors)
+        if self._rule is not None and not errors:
+            self._rule(obj.get("spec") or {}, errors)
 
     def prepare_create(self, obj: Object) -> None:
         if self.has_status:

@@ -9,6 +9,7 @@ from headrace.objects.bodies import decode
 from headrace.objects.crd.custom import CustomStrategy
 from headrace.objects.crd.definition import is_established, storage_version
 from headrace.objects.registry import Column, Registry, ScalePaths, Served
+from headrace.objects.validation.resizing import RULES
 from headrace.store.rows import Rows, Write
 
 
@@ -58,7 +59,9 @@ def _served(definition: Object, version: dict[str, Any]) -> Served:
         scale=None if scale is None else _scale(scale),
         schema=schema,
         ending="deletionTimestamp" in definition["metadata"],
-        strategy=CustomStrategy(schema, has_status="status" in subresources, selectable=selectable),
+        strategy=CustomStrategy(
+            schema, has_status="status" in subresources, selectable=selectable, rule=RULES.get(kind.resource)
+        ),
     )
 
 

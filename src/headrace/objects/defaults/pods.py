@@ -10,8 +10,10 @@ from headrace.api.quantity import NANO, Quantity, parse
 
 MILLI = NANO // 1000
 _NAME = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+LONGEST_IMAGE_NAME = 255 - len("docker.io/library/")
+_IDENTIFIER = re.compile("[a-f0-9]{64}", re.ASCII)  # an image's own id, which no reference may look like
 _IMAGE = re.compile(
-    rf"(?:[a-zA-Z0-9][-a-zA-Z0-9.]*(?::[0-9]+)?/)?{_NAME}(?:/{_NAME})*(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    rf"(?:[a-zA-Z0-9][-a-zA-Z0-9.]*(?::[0-9]+)?/)?(?P<name>{_NAME}(?:/{_NAME})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?"
     r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,}))?",
     re.ASCII,
 )
@@ -86,7 +88,7 @@ def _container(container: dict[str, Any]) -> None:
 def pull_policy(image: str) -> str:
     """Always for `:latest`, said or not; a digest or another tag is pulled if it is not there."""
     match = _IMAGE.fullmatch(image)
-    if match is None or match["digest"]:
+    if match is None or len(match["name"]) > LONGEST_IMAGE_NAME or match["digest"] or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     return "Always" if match["tag"] in (None, "latest") else "IfNotPresent"
 

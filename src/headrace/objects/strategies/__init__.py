@@ -2,7 +2,19 @@
 
 from headrace.api import kinds
 from headrace.objects.crd.definition import DefinitionStrategy
-from headrace.objects.strategies import apps, cluster, core, endpoints, events, pods, resource, roles, scaling
+from headrace.objects.strategies import (
+    apps,
+    cluster,
+    core,
+    endpoints,
+    events,
+    pods,
+    resource,
+    roles,
+    scaling,
+    services,
+    storage,
+)
 from headrace.objects.strategy import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
@@ -13,9 +25,9 @@ STRATEGIES: dict[str, Strategy] = {
     kinds.EVENT.resource: events.EventStrategy(strict=False),
     kinds.CONFIG_MAP.resource: core.ConfigMapStrategy(),
     kinds.SECRET.resource: core.SecretStrategy(),
-    kinds.SERVICE.resource: core.ServiceStrategy(),
+    kinds.SERVICE.resource: services.ServiceStrategy(),
     kinds.ENDPOINTS.resource: endpoints.EndpointsStrategy(),
-    kinds.PERSISTENT_VOLUME_CLAIM.resource: core.ClaimStrategy(),
+    kinds.PERSISTENT_VOLUME_CLAIM.resource: storage.ClaimStrategy(),
     kinds.REPLICA_SET.resource: apps.ReplicaSetStrategy(),
     kinds.DEPLOYMENT.resource: apps.DeploymentStrategy(),
     kinds.HORIZONTAL_POD_AUTOSCALER.resource: scaling.AutoscalerStrategy(),

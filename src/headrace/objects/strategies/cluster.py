@@ -26,7 +26,7 @@ class PriorityClassStrategy(Strategy):
     counts_generations = True
 
     def default(self, obj: Object) -> None:
-        obj["preemptionPolicy"] = obj.get("preemptionPolicy") or "PreemptLowerPriority"
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
@@ -40,7 +40,9 @@ class PriorityClassStrategy(Strategy):
                 )
         elif value > HIGHEST_PRIORITY:
             errors.forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")
-        if obj["preemptionPolicy"] not in ("PreemptLowerPriority", "Never"):
+        if not obj["preemptionPolicy"]:
+            errors.required("preemptionPolicy")
+        elif obj["preemptionPolicy"] not in ("PreemptLowerPriority", "Never"):
             errors.not_supported("preemptionPolicy", obj["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:

@@ -1,14 +1,11 @@
 """Namespaces, Nodes, ConfigMaps, Secrets and the other kinds of v1, but for Pods."""
 
 import base64
-from typing import Any
 
 from headrace.api.objects import Fields, Object
-from headrace.api.quantity import parse
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
-from headrace.objects.validation.metadata import validate_labels
 from headrace.objects.validation.pods import validate_effect
 from headrace.objects.validation.quantities import validate_amount
 
@@ -87,7 +84,9 @@ class NodeStrategy(Strategy):
             if (key, effect) in seen:
                 errors.duplicate(path, taint, "taints must be unique by key and effect pair")
             seen.add((key, effect))
-        self.validate_status(obj, obj, errors)
+        for part in ("capacity", "allocatable"):
+            for name, text in ((obj.get("status") or {}).get(part) or {}).items():
+                validate_amount(name, text, f"status.{part}.{name}", errors)
 
     def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         status = obj.get("status") or {}
@@ -182,97 +181,3 @@ def _frozen(obj: Fields, old: Fields, parts: tuple[str, ...], errors: FieldError
     for part in parts:
         if obj.get(part) != old.get(part):
             errors.forbidden(part, _FROZEN)
-
-
-class ServiceStrategy(Strategy):
-    """Stored only: no addresses are given out."""
-
-    has_status = True
-
-    def name_errors(self, name: str) -> list[str]:
-        return names.dns_label(name)
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
-        spec["type"] = spec.get("type") or "ClusterIP"
-        if spec["type"] != "ExternalName":
-            spec.setdefault("internalTrafficPolicy", "Cluster")
-        if spec["type"] in ("NodePort", "LoadBalancer"):
-            spec.setdefault("externalTrafficPolicy", "Cluster")
-        if spec["type"] == "LoadBalancer":
-            spec.setdefault("allocateLoadBalancerNodePorts", True)
-        for port in spec.get("ports") or ():
-            port["protocol"] = port.get("protocol") or "TCP"
-            port["targetPort"] = port.get("targetPort") or port.get("port", 0)
-
-    def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
-    def validate(self, obj: Object, errors: FieldErrors) -> None:
-        spec = obj["spec"]
-        kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-        if spec["type"] not in kinds:
-            errors.not_supported("spec.type", spec["type"], kinds)
-        ports = spec.get("ports") or []
-        if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-            errors.required("spec.ports")
-        for at, port in enumerate(ports):
-            self._port(port, f"spec.ports[{at}]", len(ports) > 1, errors)
-        validate_labels(spec.get("selector") or {}, "spec.selector", errors)
-        if spec["type"] == "ExternalName" and not spec.get("externalName"):
-            errors.required("spec.externalName")
-
-    def _port(self, port: dict[str, Any], path: str, named: bool, errors: FieldErrors) -> None:
-        if not port.get("name") and named:
-            errors.required(f"{path}.name")
-        elif port.get("name"):
-            for message in names.dns_label(port["name"]):
-                errors.invalid(f"{path}.name", port["name"], message)
-        for message in names.port_number(port.get("port", 0)):
-            errors.invalid(f"{path}.port", port.get("port", 0), message)
-        if port["protocol"] not in ("SCTP", "TCP", "UDP"):
-            errors.not_supported(f"{path}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
-        target = port["targetPort"]
-        for message in names.port_number(target) if isinstance(target, int) else names.port_name(target):
-            errors.invalid(f"{path}.targetPort", target, message)
-
-    def selectable_fields(self) -> tuple[str, ...]:
-        return ("spec.clusterIP", "spec.type")
-
-
-class ClaimStrategy(Strategy):
-    """PersistentVolumeClaims, stored only."""
-
-    has_status = True
-
-    def default(self, obj: Object) -> None:
-        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-    def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending"}
-
-    def validate(self, obj: Object, errors: FieldErrors) -> None:
-        spec = obj["spec"]
-        modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-        if not spec.get("accessModes"):
-            errors.required("spec.accessModes", "at least 1 access mode is required")
-        for mode in spec.get("accessModes") or ():
-            if mode not in modes:
-                errors.not_supported("spec.accessModes", mode, modes)
-        if spec.get("storageClassName"):
-            for message in names.dns_subdomain(spec["storageClassName"]):
-                errors.invalid("spec.storageClassName", spec["storageClassName"], message)
-        storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-        if storage is None:
-            errors.required("spec.resources[storage]")
-        elif parse(storage).nano <= 0:
-            errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
-
-    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
-        if obj["spec"] != old["spec"]:
-            errors.forbidden(
-                "spec",
-                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
-                "claims",
-            )

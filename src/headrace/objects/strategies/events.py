@@ -30,10 +30,16 @@ _FROZEN = (
 class EventStrategy(Strategy):
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
+        self.judges_metadata = strict
         self._controller = "reportingController" if strict else "reportingComponent"
 
     def name_errors(self, name: str) -> list[str]:
         return names.dns_subdomain(name) if self._strict else names.path_segment(name)
+
+    def default(self, obj: Object) -> None:
+        """v1 writes these two even when nothing was said."""
+        for part in ("reportingComponent", "reportingInstance"):
+            obj.setdefault(part, "")
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         self._always(obj, errors)

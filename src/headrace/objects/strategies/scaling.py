@@ -10,6 +10,7 @@ from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.label_selectors import validate_label_selector
 from headrace.objects.validation.numbers import int_or_percent, not_negative
+from headrace.objects.validation.quantities import container_resource
 
 SCALE_UP = {
     "stabilizationWindowSeconds": 0,
@@ -68,7 +69,11 @@ class AutoscalerStrategy(Strategy):
             errors.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
         if most < least:
             errors.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-        _reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", errors)
+        target = spec.get("scaleTargetRef") or {}
+        _reference(target, "spec.scaleTargetRef", errors)
+        version = target.get("apiVersion", "")
+        if "/" not in version:
+            errors.invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
         for at, metric in enumerate(spec["metrics"]):
             _metric(metric, f"spec.metrics[{at}]", errors)
         if least == 0 and not any(each.get("type") in ("External", "Object") for each in spec["metrics"]):
@@ -84,15 +89,15 @@ class AutoscalerStrategy(Strategy):
 
 
 def _reference(target: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    version = target.get("apiVersion", "")
     for part in ("kind", "name"):
         if not target.get(part):
             errors.required(f"{path}.{part}")
         else:
             for message in names.path_segment(target[part]):
                 errors.invalid(f"{path}.{part}", target[part], message)
-    if "/" not in version and target.get("kind") != "ReplicationController":
-        errors.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
+    version = target.get("apiVersion", "")
+    if version.count("/") > 1:
+        errors.invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
 
 
 def _metric(metric: dict[str, Any], path: str, errors: FieldErrors) -> None:
@@ -116,8 +121,13 @@ def _source(kind: str, source: dict[str, Any], path: str, errors: FieldErrors) -
     if kind in ("resource", "containerResource"):
         if not source.get("name"):
             errors.required(f"{path}.name", "must specify a resource name")
+        elif kind == "containerResource":
+            container_resource(source["name"], f"{path}.name", errors)
         if kind == "containerResource" and not source.get("container"):
             errors.required(f"{path}.container", "must specify a container")
+        elif kind == "containerResource":
+            for message in names.dns_label(source["container"]):
+                errors.invalid(f"{path}.container", source["container"], message)
     else:
         _metric_name((source.get("metric") or {}).get("name", ""), f"{path}.metric.name", errors)
     if kind == "object":
@@ -186,6 +196,7 @@ def _rules(rules: dict[str, Any], path: str, errors: FieldErrors) -> None:
 
 class BudgetStrategy(Strategy):
     has_status = True
+    judges_metadata = False
     may_be_replaced_unseen = False
     counts_generations = True
 

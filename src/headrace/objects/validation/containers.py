@@ -8,19 +8,13 @@ from headrace.objects.validation.mounts import validate_mounts
 from headrace.objects.validation.pod_surroundings import validate_container_security
 from headrace.objects.validation.probes import validate_probes
 from headrace.objects.validation.quantities import validate_requirements
+from headrace.objects.validation.references import (
+    VARIABLE_PATHS,
+    validate_field_reference,
+    validate_resource_reference,
+)
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_FIELD_PATHS = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-)
 _NOT_FOR_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
@@ -148,17 +142,14 @@ def _env(variables: list[Any], path: str, errors: FieldErrors) -> None:
 def _env_source(variable: dict[str, Any], path: str, errors: FieldErrors) -> None:
     source = variable["valueFrom"]
     given = [part for part in _SOURCES if part in source]
+    if "fieldRef" in source:
+        validate_field_reference(source["fieldRef"], VARIABLE_PATHS, f"{path}.fieldRef", errors)
+    if "resourceFieldRef" in source:
+        here = f"{path}.resourceFieldRef"
+        validate_resource_reference(source["resourceFieldRef"], here, errors, in_volume=False)
     for part in ("configMapKeyRef", "secretKeyRef"):
         if part in source:
-            if not source[part].get("name"):
-                errors.required(f"{path}.{part}.name")
-            if not source[part].get("key"):
-                errors.required(f"{path}.{part}.key")
-            else:
-                for message in names.config_map_key(source[part]["key"]):
-                    errors.invalid(f"{path}.{part}.key", source[part]["key"], message)
-    if "fieldRef" in source:
-        _field_path(source["fieldRef"], f"{path}.fieldRef", errors)
+            _key_reference(source[part], f"{path}.{part}", errors)
     if not given:
         errors.invalid(
             path,
@@ -171,12 +162,15 @@ def _env_source(variable: dict[str, Any], path: str, errors: FieldErrors) -> Non
         errors.invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _field_path(reference: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    where = reference.get("fieldPath", "")
-    if not where:
-        errors.required(f"{path}.fieldPath")
-    elif where not in _FIELD_PATHS and not where.startswith(("metadata.labels['", "metadata.annotations['")):
-        errors.not_supported(f"{path}.fieldPath", where, _FIELD_PATHS)
+def _key_reference(source: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    name, key = source.get("name", ""), source.get("key", "")
+    for message in names.dns_subdomain(name):
+        errors.invalid(f"{path}.name", name, message)
+    if not key:
+        errors.required(f"{path}.key")
+    else:
+        for message in names.config_map_key(key):
+            errors.invalid(f"{path}.key", key, message)
 
 
 def _env_from(sources: list[Any], path: str, errors: FieldErrors) -> None:

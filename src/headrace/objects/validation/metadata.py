@@ -15,7 +15,9 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 
 def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
     """Metadata of an object about to be created."""
-    name = meta.get("name", "")
+    name, prefix = meta.get("name", ""), meta.get("generateName", "")
+    for message in name_errors(names.as_prefix(prefix)) if prefix else ():
+        errors.invalid("metadata.generateName", prefix, message)
     if not name:
         errors.required("metadata.name", "name or generateName is required")
     else:

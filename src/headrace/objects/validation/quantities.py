@@ -51,7 +51,7 @@ def validate_requirements(resources: dict[str, Any], claims: set[str], path: str
 
 
 def _amount(name: str, text: str, path: str, errors: FieldErrors) -> None:
-    _container_resource(name, path, errors)
+    container_resource(name, path, errors)
     validate_amount(name, text, path, errors)
 
 
@@ -64,7 +64,7 @@ def validate_amount(name: str, text: str, path: str, errors: FieldErrors) -> Non
         errors.invalid(path, text, "must be an integer")
 
 
-def _container_resource(name: str, path: str, errors: FieldErrors) -> None:
+def container_resource(name: str, path: str, errors: FieldErrors) -> None:
     wrong = names.qualified_name_errors(name)
     for message in wrong:
         errors.invalid(path, name, message)

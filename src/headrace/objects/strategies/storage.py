@@ -1,0 +1,49 @@
+"""PersistentVolumeClaims, stored only: nothing here provisions or protects a volume."""
+
+from headrace.api.objects import Object
+from headrace.api.quantity import parse
+from headrace.objects.strategy import Strategy
+from headrace.objects.validation import names
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.label_selectors import validate_label_selector
+
+
+class ClaimStrategy(Strategy):
+    """PersistentVolumeClaims, stored only."""
+
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object, errors: FieldErrors) -> None:
+        spec = obj["spec"]
+        modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+        if not spec.get("accessModes"):
+            errors.required("spec.accessModes", "at least 1 access mode is required")
+        for mode in spec.get("accessModes") or ():
+            if mode not in modes:
+                errors.not_supported("spec.accessModes", mode, modes)
+        if "selector" in spec:
+            validate_label_selector(spec["selector"], "spec.selector", errors)
+        if spec["volumeMode"] not in ("Block", "Filesystem"):
+            errors.not_supported("spec.volumeMode", spec["volumeMode"], ("Block", "Filesystem"))
+        if spec.get("storageClassName"):
+            for message in names.dns_subdomain(spec["storageClassName"]):
+                errors.invalid("spec.storageClassName", spec["storageClassName"], message)
+        storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+        if storage is None:
+            errors.required("spec.resources[storage]")
+        elif parse(storage).nano <= 0:
+            errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
+
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        if obj["spec"] != old["spec"]:
+            errors.forbidden(
+                "spec",
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+                "claims",
+            )

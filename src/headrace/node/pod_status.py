@@ -256,9 +256,9 @@ def _conditions_change(known: Any, conditions: list[dict[str, Any]], now: float)
 
 
 def _holds(known: Any, value: Any) -> bool:
-    """Whether `known` already says all that `value` says; None says: absent."""
-    if value is None:
-        return known is None
+    """Whether `known` already says all that `value` says. None says: absent, and so does an empty text in Kubernetes."""
+    if value is None or value == "":
+        return known is None or known == ""
     if isinstance(value, dict):
         if not isinstance(known, dict):
             return False

@@ -331,13 +331,13 @@ class PodWorker:
         fields = change(seen.pod, status, stamp)
         if fields is None:
             return
-        self._tell_waiting(fields)
         body = {"metadata": {"uid": seen.pod.uid}, "status": fields}
         with suppress(NotFound):
             answer = await self._means.store.patch(
                 POD, seen.pod.name, seen.pod.namespace, fields=body, subresource="status", strategic=True
             )
             self.offer(view(answer))
+            self._tell_waiting(fields)
 
     def _tell_waiting(self, fields: Mapping[str, Any]) -> None:
         """An event for what people should see: a container that waits for more than its turn."""

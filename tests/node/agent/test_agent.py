@@ -6,7 +6,7 @@ import itertools
 import orjson
 import pytest
 
-from headrace.api.kinds import EVENT, LEASE, NODE, POD
+from headrace.api.kinds import CONFIG_MAP, EVENT, LEASE, NODE, POD
 from headrace.node.runtimes.protocol import Limits, MemoryInUse
 from headrace.runtime.clock import LoopClock
 from headrace.store.protocol import Deletion
@@ -94,8 +94,24 @@ async def test_a_pod_that_names_only_an_image_says_what_is_missing(tmp_path):
         assert "set `command`" in fields["message"]
         await asyncio.sleep(1)
         events = (await store.list(EVENT, "default")).items
-        assert [each["reason"] for each in events] == ["ImageNotSupported"]
+        assert [(each["reason"], each["count"]) for each in events] == [("ImageNotSupported", 1)]
         assert runtime.starts == []
+
+
+async def test_what_waits_for_a_volume_is_told_once_and_starts_when_it_is_there(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path):
+        await create(store, pod(volumes=[{"name": "v", "configMap": {"name": "late"}}]))
+        told = await until(store, lambda obj: obj and state(obj)[0] == "waiting")
+        assert state(told)[1] == {"reason": "ContainerCreating", "message": 'configmap "late" not found'}
+        await asyncio.sleep(20)
+        now = await store.get(POD, "p", "default")
+        assert now["metadata"]["resourceVersion"] == told["metadata"]["resourceVersion"]
+        late = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {}}
+        await store.create(CONFIG_MAP, late, "default")
+        await until(store, is_running)
+        events = {each["reason"]: each["count"] for each in (await store.list(EVENT, "default")).items}
+        assert events == {"FailedMount": 1, "Started": 1}
 
 
 async def test_a_failing_container_is_restarted_with_growing_pauses(tmp_path):

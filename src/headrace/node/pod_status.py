@@ -256,7 +256,7 @@ def _conditions_change(known: Any, conditions: list[dict[str, Any]], now: float)
 
 
 def _holds(known: Any, value: Any) -> bool:
-    """Whether `known` already says all that `value` says. None says: absent, and so does an empty text in Kubernetes."""
+    """Whether `known` already says all that `value` says. None says: absent; so does an empty text in Kubernetes."""
     if value is None or value == "":
         return known is None or known == ""
     if isinstance(value, dict):

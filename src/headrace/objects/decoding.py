@@ -135,7 +135,7 @@ class _Reader:
         for key in always_written(name):
             if key not in result:
                 known = schema["properties"][key]
-                result[key] = self.value(known, known["default"], place, fields, short)
+                result[key] = self.value(known, known.get("default", "0"), place, fields, short)
         return result
 
 

@@ -1,7 +1,10 @@
 """The errors of the Store in Kubernetes' exact words (apimachinery's api/errors)."""
 
+import orjson
+
 from headrace.api.kinds import Kind
-from headrace.objects.validation.errors import FieldErrors, summary
+from headrace.api.objects import Object
+from headrace.objects.validation.errors import FieldErrors, shown, summary
 from headrace.store.protocol import AlreadyExists, Cause, Conflict, Forbidden, Invalid, NotFound, StoreError
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -32,6 +35,12 @@ def already_exists(kind: Kind, name: str) -> AlreadyExists:
 
 def conflict(kind: Kind, name: str, why: str = MODIFIED) -> Conflict:
     return Conflict(f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}')
+
+
+def bad_patch(patched: Object, why: str) -> Invalid:
+    """The patch applies, but what it makes is no object of its kind."""
+    message = f"Invalid value: {shown(orjson.dumps(patched).decode())}: {why.partition(': ')[2] or why}"
+    return Invalid(f' "" is invalid: patch: {message}', (Cause("FieldValueInvalid", message, "patch"),))
 
 
 def version_required(kind: Kind, name: str) -> Invalid:

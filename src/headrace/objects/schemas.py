@@ -27,6 +27,7 @@ SUBRESOURCE_BODIES = {
 _NAMELESS = ("io.k8s.api.core.v1.LocalObjectReference",)
 """Structs whose default is the empty text, which Go then leaves out again."""
 
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 JSON_SCHEMA_OR = JSON_SCHEMA + "Or"
 
@@ -87,7 +88,8 @@ def always_written(name: str) -> tuple[str, ...]:
     return tuple(
         field
         for field, value in schema.get("properties", {}).items()
-        if keeps_default(name, value) and (value["default"] != {} or "properties" in resolve(value))
+        if (keeps_default(name, value) and (value["default"] != {} or "properties" in resolve(value)))
+        or (field in schema.get("required", ()) and reference(value) == QUANTITY)
     )
 
 

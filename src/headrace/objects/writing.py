@@ -261,7 +261,7 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
         return None
     if not wanted.subresource:
         strategy.admit_change(home.rows, obj, old, format_time(home.wall()))
-    metadata.validate_update(meta, was, errors)
+    metadata.validate_update(meta, was, strategy.name_errors, errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     if errors:
         raise refusals.invalid(served.kind, wanted.name, errors)
@@ -272,7 +272,11 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
 
 def _given(served: Served, old: Object, wanted: Update, caller: Caller) -> Object:
     """What the caller wants the object to be, typed and of the same identity. Raises Conflict on a stale version."""
-    obj = typed(served, wanted.change(shown_object(served, clone(old))), caller)
+    changed = wanted.change(shown_object(served, clone(old)))
+    try:
+        obj = typed(served, changed, caller)
+    except BadRequest as error:
+        raise error if wanted.whole else refusals.bad_patch(changed, str(error)) from error
     if served.write is not None:
         obj = served.write(obj)
     if served.at_rest is not None:

@@ -70,6 +70,7 @@ class DefinitionStrategy(Strategy):
         for path, version in _placed(versions):
             _version(path, version, errors)
         _names(given, errors)
+        _stored((obj.get("status") or {}).get("storedVersions") or [], versions, errors)
         if spec["conversion"].get("strategy") != "None":
             errors.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy", ""), ("None",))
 
@@ -180,6 +181,27 @@ def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldE
     _subresources(version.get("subresources") or {}, path("subresources"), errors)
     for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
         _column(column, f"{path('additionalPrinterColumns')}[{number}]", errors)
+
+
+def _stored(stored: list[str], versions: list[Any], errors: FieldErrors) -> None:
+    path = "status.storedVersions"
+    if not any(stored):
+        errors.invalid(path, stored, "must have at least one stored version")
+        return
+    left = {version: at for at, version in enumerate(stored)}
+    for version in versions:
+        name = version.get("name", "")
+        if version.get("storage") and name not in left:
+            errors.invalid(path, stored, f"must have the storage version {name}")
+        left.pop(name, None)
+    for name, at in left.items():
+        errors.invalid(
+            f"{path}[{at}]",
+            name,
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
+            f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
+            "status.storedVersions",
+        )
 
 
 def _subresources(subresources: dict[str, Any], path: str, errors: FieldErrors) -> None:

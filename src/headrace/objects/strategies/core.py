@@ -1,6 +1,7 @@
 """Namespaces, Nodes, ConfigMaps, Secrets and the other kinds of v1, but for Pods."""
 
 import base64
+import ipaddress
 
 from headrace.api.objects import Fields, Object
 from headrace.objects.strategy import Strategy, keep
@@ -62,6 +63,15 @@ class NamespaceStrategy(Strategy):
 class NodeStrategy(Strategy):
     has_status = True
 
+    def default(self, obj: Object) -> None:
+        """podCIDR and the first of podCIDRs are one thing under two names; the single one wins."""
+        spec = obj.get("spec") or {}
+        one, several = spec.get("podCIDR"), spec.get("podCIDRs") or []
+        if one and several[:1] != [one]:
+            spec["podCIDRs"] = [one]
+        elif several and not one:
+            spec["podCIDR"] = several[0]
+
     def prepare_create(self, obj: Object) -> None:
         """A kubelet creates its Node with the status it has found."""
         _default_allocatable(obj)
@@ -84,6 +94,7 @@ class NodeStrategy(Strategy):
             if (key, effect) in seen:
                 errors.duplicate(path, taint, "taints must be unique by key and effect pair")
             seen.add((key, effect))
+        _ranges((obj.get("spec") or {}).get("podCIDRs") or [], errors)
         for part in ("capacity", "allocatable"):
             for name, text in ((obj.get("status") or {}).get(part) or {}).items():
                 validate_amount(name, text, f"status.{part}.{name}", errors)
@@ -109,6 +120,18 @@ class NodeStrategy(Strategy):
 
     def selectable_fields(self) -> tuple[str, ...]:
         return ("spec.unschedulable",)
+
+
+def _ranges(given: list[str], errors: FieldErrors) -> None:
+    families = []
+    for at, text in enumerate(given):
+        try:
+            families.append(ipaddress.ip_network(text, strict=False).version)
+        except ValueError:
+            words = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+            errors.invalid(f"spec.podCIDRs[{at}]", text, words)
+    if len(given) > 2 or len(set(families)) < len(families):
+        errors.invalid("spec.podCIDRs", given, "may specify no more than one CIDR for each IP family")
 
 
 def _default_allocatable(node: Object) -> None:

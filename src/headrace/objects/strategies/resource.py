@@ -61,12 +61,11 @@ class ResourceClaimTemplateStrategy(Strategy):
         validate_annotations(meta.get("annotations") or {}, "spec.metadata.annotations", errors)
         validate_claim_spec(obj["spec"]["spec"], "spec.spec", errors)
 
-    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+    def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         _immutable_spec(obj, old, errors)
 
 
 def _immutable_spec(obj: Object, old: Object, errors: FieldErrors) -> None:
-    """Nothing else is looked at again: what is stored was valid when it came."""
     if obj["spec"] != old["spec"]:
         errors.invalid("spec", obj["spec"], FIELD_IMMUTABLE)
 

@@ -54,6 +54,9 @@ class ServiceStrategy(Strategy):
         _ports(ports, errors)
         validate_labels(spec.get("selector") or {}, "spec.selector", errors)
         _affinity(spec, errors)
+        own = spec.get("clusterIP", "")
+        for message in ip_errors(own) if own not in ("", "None") else ():
+            errors.invalid("spec.clusterIPs[0]", own, message)
         for at, address in enumerate(spec.get("externalIPs") or ()):
             for message in ip_errors(address):
                 errors.invalid(f"spec.externalIPs[{at}]", address, message)

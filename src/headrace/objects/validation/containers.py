@@ -15,6 +15,7 @@ from headrace.objects.validation.references import (
 )
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _NOT_FOR_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
@@ -51,7 +52,10 @@ def validate_init_containers(
         elif name:
             seen.add(name)
         _host_ports(container, set(), here, errors)
-        if container.get("restartPolicy") == "Always":
+        policy = container.get("restartPolicy")
+        if policy is not None and policy not in RESTART_POLICIES:
+            errors.not_supported(f"{here}.restartPolicy", policy, RESTART_POLICIES)
+        if policy == "Always":
             validate_probes(container, here, errors)
             continue
         for part in _NOT_FOR_INIT:

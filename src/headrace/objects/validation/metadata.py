@@ -15,9 +15,8 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 
 def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
     """Metadata of an object about to be created."""
-    name, prefix = meta.get("name", ""), meta.get("generateName", "")
-    for message in name_errors(names.as_prefix(prefix)) if prefix else ():
-        errors.invalid("metadata.generateName", prefix, message)
+    _prefix(meta.get("generateName", ""), name_errors, errors)
+    name = meta.get("name", "")
     if not name:
         errors.required("metadata.name", "name or generateName is required")
     else:
@@ -35,8 +34,9 @@ def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[s
     _finalizers(meta.get("finalizers") or [], errors)
 
 
-def validate_update(meta: Fields, old: Fields, errors: FieldErrors) -> None:
+def validate_update(meta: Fields, old: Fields, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
     """Metadata of an object about to be changed, beside what it is now."""
+    _prefix(meta.get("generateName", ""), name_errors, errors)
     if "deletionTimestamp" in old:
         extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if extra:
@@ -50,6 +50,11 @@ def validate_update(meta: Fields, old: Fields, errors: FieldErrors) -> None:
         if meta.get(part) != old.get(part):
             errors.invalid(f"metadata.{part}", meta.get(part, ""), names.FIELD_IMMUTABLE)
     _always(meta, errors)
+
+
+def _prefix(prefix: str, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
+    for message in name_errors(names.as_prefix(prefix)) if prefix else ():
+        errors.invalid("metadata.generateName", prefix, message)
 
 
 def _always(meta: Fields, errors: FieldErrors) -> None:

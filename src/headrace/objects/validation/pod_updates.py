@@ -5,6 +5,7 @@ from typing import Any
 from headrace.api.objects import Object
 from headrace.objects.bodies import clone
 from headrace.objects.qos import qos_class
+from headrace.objects.validation import gated_pods
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.names import FIELD_IMMUTABLE
 
@@ -29,6 +30,8 @@ def validate_update(obj: Object, old: Object, errors: FieldErrors) -> None:
     if spec == was:
         return
     munged = _without_mutable(spec, was)
+    if was.get("schedulingGates"):
+        gated_pods.validate_narrowing(munged, was, errors)
     changed = [name for name in munged.keys() | was.keys() if munged.get(name) != was.get(name)]
     if changed:
         listed = ", ".join(f"spec.{name}" for name in sorted(changed))
@@ -47,13 +50,7 @@ def _without_mutable(spec: dict[str, Any], was: dict[str, Any]) -> dict[str, Any
             munged[part] = was[part]
     if was.get("terminationGracePeriodSeconds", 0) < 0 and munged.get("terminationGracePeriodSeconds") == 1:
         munged["terminationGracePeriodSeconds"] = was["terminationGracePeriodSeconds"]
-    if was.get("schedulingGates") and _only_adds(munged.get("nodeSelector"), was.get("nodeSelector")):
-        munged["nodeSelector"] = was.get("nodeSelector")
     return munged
-
-
-def _only_adds(now: Any, was: Any) -> bool:
-    return all((now or {}).get(name) == value for name, value in (was or {}).items())
 
 
 def _deadline(spec: dict[str, Any], was: dict[str, Any], errors: FieldErrors) -> bool:

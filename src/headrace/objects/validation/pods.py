@@ -17,6 +17,8 @@ INT32_MAX = 2**31 - 1
 def validate_pod(pod: Object, errors: FieldErrors) -> None:
     spec = pod["spec"]
     validate_spec(spec, "spec", errors, is_pod=True)
+    if not spec.get("serviceAccountName"):
+        _tokens(spec.get("volumes") or [], errors)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         errors.invalid(
             "spec.terminationGracePeriodSeconds",
@@ -49,6 +51,16 @@ def validate_spec(spec: dict[str, Any], path: str, errors: FieldErrors, *, is_po
         if name in gates:
             errors.duplicate(f"{path}.schedulingGates[{at}]", name)
         gates.add(name)
+
+
+def _tokens(volumes: list[Any], errors: FieldErrors) -> None:
+    for at, volume in enumerate(volumes):
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if "serviceAccountToken" in source:
+                errors.forbidden(
+                    f"spec.volumes[{at}].projected.sources[{number}].serviceAccountToken",
+                    "must not be specified when serviceAccountName is not set",
+                )
 
 
 def _choices(spec: dict[str, Any], path: str, errors: FieldErrors) -> None:

@@ -62,7 +62,8 @@ def _host_path(source: dict[str, Any], path: str, errors: FieldErrors) -> None:
     where = source.get("path", "")
     if not where:
         errors.required(f"{path}.path")
-    elif ".." in where.split("/"):
+        return
+    if ".." in where.split("/"):
         errors.invalid(f"{path}.path", where, "must not contain '..'")
     if source.get("type", "") not in HOST_PATH_TYPES:
         errors.not_supported(f"{path}.type", source["type"], HOST_PATH_TYPES)

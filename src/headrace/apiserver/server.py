@@ -123,7 +123,7 @@ async def serve(
         Joining(store, pki, wall),
         pki,
         version("headrace"),
-        lambda: document(store.rows.revision, store.rows.ledgers, store.rows.pools.values()),
+        lambda: document(store.rows.revision, wall(), store.rows.ledgers, store.rows.pools.values()),
     )
     app = App(
         authenticator=authenticator,

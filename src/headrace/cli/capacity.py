@@ -26,7 +26,7 @@ def capacity(node: str | None, output: str, target: Target) -> None:
 
 
 async def _capacity(node: str | None, output: str, target: Target) -> None:
-    from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+    from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
     from headrace.api.objects import name_of, namespace_of
     from headrace.store.kubernetes import KubernetesStore
 
@@ -34,11 +34,11 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
     async with connected(target) as (client, _):
         store = KubernetesStore(client)
         served = await committed(client)
-        for kind in (NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE):
+        for kind in (NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, CAPACITY_RESERVATION):
             found = (await store.list(kind)).items
             objects += [((kind.resource, namespace_of(obj), name_of(obj)), obj) for obj in found]
     books = Books.fold(objects)
-    ledgers = (served or document(0, books.nodes(), books.pools().values())).nodes
+    ledgers = (served or document(0, 0.0, books.nodes(), books.pools().values())).nodes
     nodes = {key[2]: obj for key, obj in objects if key[0] == NODE.resource and key[2] in ledgers}
     if node is not None and node not in nodes:
         raise click.ClickException(f'node "{node}" not found; there are: {", ".join(sorted(nodes)) or "none"}')

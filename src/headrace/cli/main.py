@@ -25,6 +25,7 @@ COMMANDS = {
     "logs": ("headrace.cli.logs:logs", "Print a container's output."),
     "capacity": ("headrace.cli.capacity:capacity", "Show each node's ledger: total, reserved, allocated, available."),
     "explain": ("headrace.cli.explain:explain", "Say why an object is as it is: `explain pod NAME`."),
+    "doctor": ("headrace.cli.doctor.command:doctor", "Check that all is well, and say what to do where it is not."),
     "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel."),
 }
 

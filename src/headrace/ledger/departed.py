@@ -10,6 +10,8 @@ from headrace.ledger.devices import ClaimFacts, Grant
 from headrace.ledger.nodes import NodeFacts
 from headrace.ledger.pods import Contribution, charged
 
+UNCONFIRMED = ", not confirmed)"
+
 
 @dataclass(frozen=True, slots=True)
 class Departed:
@@ -44,5 +46,10 @@ def departed_object(resource: str, obj: Object, node: str, revision: int) -> Dep
     return None if pod is None else departed_pod(pod, revision)
 
 
+def is_unconfirmed(holder: str) -> bool:
+    """Whether this name in a ledger stands for something that was deleted."""
+    return holder.endswith(UNCONFIRMED)
+
+
 def _label(holder: str, revision: int) -> str:
-    return f"{holder} (deleted at {revision}, not confirmed)"
+    return f"{holder} (deleted at {revision}{UNCONFIRMED}"

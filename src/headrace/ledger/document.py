@@ -32,18 +32,19 @@ class LedgerDocument(msgspec.Struct, frozen=True):
 
 
 class BooksDocument(msgspec.Struct, frozen=True):
-    """All nodes as of one committed revision."""
+    """All nodes as of one committed revision. `time`: the server's wall clock when it answered, seconds since 1970."""
 
     revision: str
+    time: float
     nodes: dict[str, LedgerDocument]
 
 
-def document(revision: int, ledgers: Mapping[str, Ledger], pools: Iterable[Pool]) -> BooksDocument:
+def document(revision: int, time: float, ledgers: Mapping[str, Ledger], pools: Iterable[Pool]) -> BooksDocument:
     by_node: dict[str, list[Pool]] = {}
     for pool in pools:
         by_node.setdefault(pool.node, []).append(pool)
     nodes = {name: ledger_document(ledgers[name], by_node.get(name, ())) for name in sorted(ledgers)}
-    return BooksDocument(str(revision), nodes)
+    return BooksDocument(str(revision), time, nodes)
 
 
 def ledger_document(ledger: Ledger, pools: Iterable[Pool]) -> LedgerDocument:

@@ -1,0 +1,1 @@
+"""`headrace doctor`: is everything as it should be, and if not, what to do about it."""

@@ -12,6 +12,7 @@ from headrace.objects.local import Caller, LocalStore
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.runtime.metrics import ControllerMetrics
+from headrace.serve.shipped import install
 from headrace.store.sqlite import open_rows
 
 EPOCH = 1_800_000_000.0
@@ -23,8 +24,10 @@ def wall():
 
 async def open_store(user="system:admin"):
     numbers = itertools.count(1)
-    rows = await open_rows(":memory:", inline=True, now=asyncio.get_running_loop().time)
-    return LocalStore(rows, wall=wall, new_uid=lambda: str(uuid.UUID(int=next(numbers))), caller=Caller(user=user))
+    rows = await open_rows(":memory:", inline=True, now=asyncio.get_running_loop().time, wall=wall)
+    store = LocalStore(rows, wall=wall, new_uid=lambda: str(uuid.UUID(int=next(numbers))), caller=Caller(user=user))
+    await install(store)
+    return store
 
 
 def controllers(store, registry=None):

@@ -43,3 +43,6 @@ RESOURCE_CLAIM_TEMPLATE = Kind("resource.k8s.io", "v1", "ResourceClaimTemplate",
 CUSTOM_RESOURCE_DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+RESIZE_POLICY = Kind("headrace.dev", "v1alpha1", "ResizePolicy", "resizepolicies")
+RESOURCE_SCALING_ACTION = Kind("headrace.dev", "v1alpha1", "ResourceScalingAction", "resourcescalingactions")
+CAPACITY_RESERVATION = Kind("headrace.dev", "v1alpha1", "CapacityReservation", "capacityreservations")

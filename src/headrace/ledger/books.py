@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.api.amounts import Amounts, total
-from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Object
 from headrace.ledger.departed import Departed, departed_claim, departed_object, departed_pod
 from headrace.ledger.devices import ClaimFacts, Grant, Pool, PoolKey, Slice, slice_of
@@ -17,11 +17,14 @@ from headrace.ledger.journal import Journal
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.nodes import NodeFacts, facts_of
 from headrace.ledger.pods import Contribution, charged
+from headrace.ledger.reservations import NEVER, ReservationFacts, reservation_of
+
+NOW, NEXT = "now", "next"
 
 Key = tuple[str, str, str]
 """Resource, namespace and name of an object."""
 
-GUARDED: Final = frozenset(kind.resource for kind in (POD, NODE, RESOURCE_CLAIM, RESOURCE_SLICE))
+GUARDED: Final = frozenset(kind.resource for kind in (POD, NODE, RESOURCE_CLAIM, RESOURCE_SLICE, CAPACITY_RESERVATION))
 """Resources that the books read; writes to others pass unseen."""
 
 
@@ -34,6 +37,8 @@ class Books:
         self._nodes: dict[str, NodeFacts] = {}
         self._claims: dict[Key, ClaimFacts] = {}
         self._slices: dict[str, Slice] = {}
+        self._reservations: dict[Key, ReservationFacts] = {}
+        self._clock: dict[str, float] = {}  # NOW: how far time has come; NEXT: the next expiry
         self._departed: dict[int, Departed] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._pools: dict[PoolKey, Pool] = {}
@@ -44,9 +49,12 @@ class Books:
         cls,
         objects: Iterable[tuple[Key, Object]],
         departed: Iterable[tuple[int, str, str, Object]] = (),
+        now: float = 0.0,
     ) -> "Books":
-        """From nothing. `departed` are (deletion's revision, node, resource, object) of unconfirmed deletions."""
+        """From nothing, as they are at `now`. `departed` are (deletion's revision, node, resource, object) of
+        unconfirmed deletions."""
         books = cls()
+        books._clock[NOW] = now
         for key, obj in objects:
             books._read(key, obj)
         for revision, node, resource, obj in departed:
@@ -77,11 +85,27 @@ class Books:
             return self._apply_pod(key, None if after is None else charged(after), after is None, revision, confirmed)
         if resource == RESOURCE_CLAIM.resource:
             return self._apply_claim(key, None if after is None else ClaimFacts.of(after), revision, confirmed)
+        if resource == CAPACITY_RESERVATION.resource:
+            return self._apply_reservation(key, None if after is None else reservation_of(after))
         if resource == NODE.resource:
             self._apply_node(name, None if after is None else facts_of(after))
         elif resource == RESOURCE_SLICE.resource:
             self._apply_slice(name, None if after is None else slice_of(after))
         return None
+
+    def advance(self, now: float) -> bool:
+        """It is `now` (wall seconds): what has expired is released. Whether anything was; time never runs back."""
+        if now < self._clock.get(NEXT, NEVER):
+            if now > self._clock.get(NOW, 0.0):
+                self._journal.put(self._clock, NOW, now)
+            return False
+        before = self._clock.get(NOW, 0.0)
+        self._journal.put(self._clock, NOW, now)
+        for found in self._reservations.values():
+            if found.is_in_force(before) and not found.is_in_force(now):
+                self._put_ledger(self._ledger(found.node).record_floor(found.name, None))
+        self._set_next_expiry()
+        return True
 
     def nodes(self) -> Mapping[str, Ledger]:
         """Of the nodes that are registered."""
@@ -117,6 +141,7 @@ class Books:
                 ("node", self._nodes, other._nodes),
                 ("claim", self._claims, other._claims),
                 ("slice", self._slices, other._slices),
+                ("reservation", self._reservations, other._reservations),
                 ("deletion at", self._departed, other._departed),
             )
             for key in sorted({*mine, *theirs}, key=str)
@@ -170,6 +195,28 @@ class Books:
             self._depart(departed_claim(before, node, revision))
         self._journal.put(self._claims, key, after)
         return None
+
+    def _apply_reservation(self, key: Key, after: ReservationFacts | None) -> Shortfall | None:
+        before, now = self._reservations.get(key), self._clock.get(NOW, 0.0)
+        if after == before:
+            return None
+        floor = after.in_force(now) if after is not None else None
+        if after is not None and floor is not None and after.node in self._nodes:
+            answer = self._ledger(after.node).reserve(after.name, floor)
+            if isinstance(answer, Shortfall):
+                return answer
+        if before is not None:
+            self._put_ledger(self._ledger(before.node).record_floor(before.name, None))
+        if after is not None:
+            self._put_ledger(self._ledger(after.node).record_floor(after.name, floor))
+        self._journal.put(self._reservations, key, after)
+        self._set_next_expiry()
+        return None
+
+    def _set_next_expiry(self) -> None:
+        now = self._clock.get(NOW, 0.0)
+        ahead = [each.expires for each in self._reservations.values() if each.is_in_force(now)]
+        self._journal.put(self._clock, NEXT, min(ahead, default=NEVER))
 
     def _apply_node(self, name: str, after: NodeFacts | None) -> None:
         before = self._nodes.get(name)
@@ -228,7 +275,7 @@ class Books:
         self._put_ledger(self._ledger(node).release(holder))
 
     def _put_ledger(self, ledger: Ledger) -> None:
-        needed = ledger.node in self._nodes or ledger.holders
+        needed = ledger.node in self._nodes or ledger.holders or ledger.floors
         self._journal.put(self._ledgers, ledger.node, ledger if needed else None)
 
     def _put_pool(self, pool: Pool) -> None:
@@ -247,6 +294,8 @@ class Books:
             self._claims[key] = ClaimFacts.of(obj)
         elif resource == RESOURCE_SLICE.resource:
             self._slices[name] = slice_of(obj)
+        elif resource == CAPACITY_RESERVATION.resource:
+            self._reservations[key] = reservation_of(obj)
 
     def _sum(self) -> None:
         """Ledgers and pools from what was read, each summed once."""
@@ -260,6 +309,12 @@ class Books:
             facts = self._nodes.get(node)
             capacity, reserved = (facts.capacity, facts.reserved) if facts else ({}, {})
             self._ledgers[node] = Ledger(capacity, reserved, held, total(held.values()), node)
+        now = self._clock.get(NOW, 0.0)
+        for kept in self._reservations.values():
+            if (floor := kept.in_force(now)) is not None:
+                self._ledgers[kept.node] = self._ledger(kept.node).record_floor(kept.name, floor)
+        self._set_next_expiry()
+        self._journal.keep()
         slices: dict[PoolKey, dict[str, Slice]] = {}
         for name, each in self._slices.items():
             slices.setdefault(each.pool, {})[name] = each

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from headrace.api.amounts import Amounts, total
-from headrace.api.kinds import NODE, POD
+from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD
 from headrace.api.objects import Object, metadata, name_of, uid_of
 from headrace.ledger.node import Ledger
 from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
+from headrace.ledger.reservations import reservation_of
 from headrace.resize.plan import Candidate, Seen, Unenforced, desired, is_settled, plan
 from headrace.runtime.actions import Action, Patch
 from headrace.runtime.cache import Informers
@@ -43,6 +44,8 @@ class ResourceManager:
 
     def __init__(self, informers: Informers) -> None:
         self._pods, self._nodes = informers.of(POD), informers.of(NODE)
+        self._reservations = informers.of(CAPACITY_RESERVATION)
+        self._reservations.add_index(BY_NODE, reserved_on)
         self._pods.add_index(BY_NODE, bound_to)
         self._refusals: Refusals[Wish] = Refusals()
         self._ledgers: dict[str, Fingerprint] = {}
@@ -50,6 +53,7 @@ class ResourceManager:
         self.sources: Sequence[Source] = (
             Source(self._pods, self._pod_changed),
             Source(self._nodes, self._node_changed),
+            Source(self._reservations, self._reservation_changed),
         )
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
@@ -68,12 +72,15 @@ class ResourceManager:
             return ()
         return (name,)
 
+    def _reservation_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return {node for each in (before, after) if each is not None for node in reserved_on(each)}
+
     async def observe(self, key: str) -> Seen | None:
         node = self._nodes.get(key)
         if node is None:
             return None
         bound = self._pods.indexed(BY_NODE, key)
-        ledger, facts = ledger_of(node, bound), facts_of(node)
+        ledger, facts = ledger_of(node, bound, self._reservations.indexed(BY_NODE, key)), facts_of(node)
         fingerprint = (ledger, facts.confirmed)
         if self._ledgers.get(key) != fingerprint:
             self._refusals.ledger_changed(key)
@@ -103,15 +110,22 @@ class ResourceManager:
         return ()
 
 
-def ledger_of(node: Object, bound: Iterable[Object]) -> Ledger:
-    """The node's ledger as far as Pods and strays tell it. Raises InvalidQuantity."""
+def ledger_of(node: Object, bound: Iterable[Object], reservations: Iterable[Object] = ()) -> Ledger:
+    """The node's ledger as far as Pods, reservations and strays tell it. Raises InvalidQuantity.
+
+    A reservation that is there is in force: an expired one is deleted at once, and the guard goes by the time.
+    """
     facts = facts_of(node)
     holders: dict[str, Amounts] = dict(facts.strays)
     for pod in bound:
         held = charged(pod)
         if held is not None:
             holders[held.holder] = held.held()
-    return Ledger(facts.capacity, facts.reserved, holders, total(holders.values()), name_of(node))
+    ledger = Ledger(facts.capacity, facts.reserved, holders, total(holders.values()), name_of(node))
+    for each in reservations:
+        found = reservation_of(each)
+        ledger = ledger.record_floor(found.name, found.floor)
+    return ledger
 
 
 def unenforced(node: Object) -> Unenforced:
@@ -130,6 +144,10 @@ def unenforced(node: Object) -> Unenforced:
 def bound_to(pod: Object) -> Iterable[str]:
     node = (pod.get("spec") or {}).get("nodeName")
     return (str(node),) if node else ()
+
+
+def reserved_on(reservation: Object) -> Iterable[str]:
+    return (str((reservation.get("spec") or {}).get("node")),)
 
 
 def _is_staying(pod: Object) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 
 from headrace.api import node_selectors
-from headrace.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from headrace.api.kinds import CAPACITY_RESERVATION, DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of
 from headrace.devices.allocate.allocator import Allocated, Failed, GaveUp, Outcome, Search, Unsatisfiable
 from headrace.devices.allocate.why import report
@@ -39,7 +39,8 @@ class Scheduler:
         self._claims = informers.of(RESOURCE_CLAIM)
         nodes, slices, classes = informers.of(NODE), informers.of(RESOURCE_SLICE), informers.of(DEVICE_CLASS)
         self._pods.add_index(PENDING, lambda pod: (PENDING,) if is_pending(pod) else ())
-        self.view = View(nodes, self._pods, self._claims, slices, classes)
+        reservations = informers.of(CAPACITY_RESERVATION)
+        self.view = View(nodes, self._pods, self._claims, slices, classes, reservations)
         self._new_id, self._yield_now = new_id, yield_now
         self._refusals: Refusals[str] = Refusals()
         self.sources: Sequence[Source] = (
@@ -48,6 +49,7 @@ class Scheduler:
             Source(self._claims, self._after_claim),
             Source(slices, self._everyone),
             Source(classes, self._everyone),
+            Source(reservations, self._after_reservation),
         )
 
     # What makes which Pod be looked at again
@@ -77,6 +79,12 @@ class Scheduler:
         node = after if after is not None else before
         assert node is not None
         self._refusals.ledger_changed(name_of(node))
+        return self._waiting()
+
+    def _after_reservation(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        for each in (before, after):
+            if each is not None:
+                self._refusals.ledger_changed(str((each.get("spec") or {}).get("node")))
         return self._waiting()
 
     def _after_claim(self, before: Object | None, after: Object | None) -> Iterable[str]:

@@ -13,6 +13,7 @@ from headrace.devices.allocate.inventory import Inventory
 from headrace.ledger.node import Ledger
 from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
+from headrace.ledger.reservations import reservation_of
 from headrace.runtime.cache import Informer
 from headrace.scheduling.filters import Candidate, Wanted, host_ports
 
@@ -28,7 +29,15 @@ class _Assumed:
 class View:
     """Candidates with their ledgers, and the inventory of devices. Fed by `watch`; reads need no I/O."""
 
-    def __init__(self, nodes: Informer, pods: Informer, claims: Informer, slices: Informer, classes: Informer) -> None:
+    def __init__(
+        self,
+        nodes: Informer,
+        pods: Informer,
+        claims: Informer,
+        slices: Informer,
+        classes: Informer,
+        reservations: Informer,
+    ) -> None:
         self.inventory = Inventory()
         self._claims = claims
         self._nodes: dict[str, Object] = {}
@@ -39,6 +48,7 @@ class View:
         nodes.subscribe(self._node_changed)
         pods.subscribe(self._pod_changed)
         claims.subscribe(self._changed(self._put_claim, self.inventory.drop_claim, key_of))
+        reservations.subscribe(self._reservation_changed)
         slices.subscribe(self._changed(self._put_slice, self.inventory.drop_slice, name_of))
         classes.subscribe(self._changed(self.inventory.put_class, self.inventory.drop_class, name_of))
 
@@ -80,7 +90,7 @@ class View:
         self._nodes[name] = after
         old = self._ledgers.get(name)
         holders = {} if old is None else {k: v for k, v in old.holders.items() if not k.startswith("stray ")}
-        ledger = Ledger(facts.capacity, facts.reserved, node=name)
+        ledger = Ledger(facts.capacity, facts.reserved, node=name, floors=old.floors if old is not None else {})
         for holder, held in (*holders.items(), *facts.strays):
             ledger = ledger.record(holder, held)
         self._ledgers[name] = ledger
@@ -97,6 +107,14 @@ class View:
             return
         self.forget(key)
         self._hold(key, held.node, held.held(), host_ports(pod.get("spec") or {}))
+
+    def _reservation_changed(self, before: Object | None, after: Object | None) -> None:
+        """What is there is in force: an expired one is deleted at once, and the guard goes by the time."""
+        for obj, remains in ((before, False), (after, True)):
+            if obj is not None:
+                found = reservation_of(obj)
+                ledger = self._ledgers.get(found.node) or Ledger({}, {}, node=found.node)
+                self._ledgers[found.node] = ledger.record_floor(found.name, found.floor if remains else None)
 
     @staticmethod
     def _is_pending(pod: Fields) -> bool:

@@ -11,6 +11,7 @@ from headrace.api.kinds import EVENT
 from headrace.devices.controller import Claims, PodClaims
 from headrace.objects.local import LocalStore
 from headrace.resize.controller import ResourceManager
+from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import Clock
 from headrace.runtime.manager import ControllerManager
 from headrace.runtime.metrics import ControllerMetrics
@@ -39,6 +40,7 @@ def embedded_controllers(
     manager.add(PodClaims(informers))
     manager.add(Claims(informers, store))
     manager.add(ResourceManager(informers))
+    manager.add(Reservations(informers))
     manager.add(NodeLifecycle(informers, clock))
     owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
     garbage = GarbageCollector(informers, store, owned)

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from headrace.api import kinds
 from headrace.devices.controller import Claims, PodClaims
 from headrace.resize.controller import ResourceManager
+from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.runtime.metrics import ControllerMetrics
@@ -48,6 +49,7 @@ def control_plane(store: Store, wall: Callable[[], float], random: Random) -> Co
     )
     informers = manager.informers
     manager.add(ResourceManager(informers))
+    manager.add(Reservations(informers))
     manager.add(
         Scheduler(
             informers,

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from headrace.api.objects import Object
 from headrace.objects.local import Caller, LocalStore
+from headrace.serve.shipped import install
 from headrace.store.protocol import Unavailable
 from headrace.store.rows import Change, Key, Page, Row, Rows, Write
 from headrace.store.sqlite import SQLiteRows, open_rows
@@ -77,6 +78,7 @@ class Server:
         self._store = LocalStore(
             WitnessedRows(self._rows, witness, self.last), wall=self._wall, new_uid=self._new_uid, caller=Caller()
         )
+        await install(self._store)
         self.opened.set()
         return self._rows
 

@@ -45,6 +45,8 @@ def check(schema: Schema, path: str, errors: FieldErrors, level: str = "root") -
     _type(schema, kind, path, errors, level)
     _extensions(schema, path, errors)
     _values(schema, path, errors)
+    if schema.get(PRESERVE) is False:
+        errors.invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
     for inner, where, of in _children(schema, path):
         check(inner, where, errors, of)
     if level == "root" or schema.get(EMBEDDED):

@@ -4,7 +4,6 @@ A JSON patch can double a document with each `copy`, so both the number of opera
 one are bounded.
 """
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +17,19 @@ class BadPatch(ValueError):
 
 class PatchTooLarge(BadPatch):
     """The patch, or the document that it makes, is beyond a limit of `headrace.api.limits`."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of JSON that shares nothing with it; much quicker than `copy.deepcopy`, which must expect anything."""
+    kind = type(value)
+    if kind is dict:
+        return {name: copied(item) if type(item) in _NESTED else item for name, item in value.items()}
+    if kind is list:
+        return [copied(item) if type(item) in _NESTED else item for item in value]
+    return value
+
+
+_NESTED = (dict, list)
 
 
 def merge(document: Any, patch: Any) -> Any:
@@ -47,7 +59,7 @@ def apply_json(document: Any, operations: Any) -> Any:
         raise PatchTooLarge(
             f"The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS}, got {len(operations)}"
         )
-    document = copy.deepcopy(document)
+    document = copied(document)
     size = weight(document)
     for operation in operations:
         if not isinstance(operation, Mapping):
@@ -78,7 +90,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
     match name:
         case "add":
             path = _text(operation, "path", "add")
-            value = copy.deepcopy(operation.get("value"))
+            value = copied(operation.get("value"))
             _add(_place(document, path, f'add operation does not apply: doc is missing path: "{path}"'), value, path)
             return document, weight(value, path.count("/"))
         case "remove":
@@ -105,7 +117,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
 
 
 def _replace(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
-    path, value = _text(operation, "path", "replace"), copy.deepcopy(operation.get("value"))
+    path, value = _text(operation, "path", "replace"), copied(operation.get("value"))
     if not path:
         if not isinstance(value, (dict, list)):
             raise BadPatch("replace operation value must be object or array")
@@ -134,7 +146,7 @@ def _move(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
 def _copy(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
     source, path = _text(operation, "from", "copy"), _text(operation, "path", "copy")
     place = _place(document, source, f"copy operation does not apply: doc is missing from path: {source}")
-    value = copy.deepcopy(_get(place, f"error in copy for from: '{source}'"))
+    value = copied(_get(place, f"error in copy for from: '{source}'"))
     target = _place(document, path, f"copy operation does not apply: doc is missing destination path: {path}")
     _add(target, value, path, "error while adding value during copy")
     return document, weight(value, path.count("/"))

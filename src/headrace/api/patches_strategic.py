@@ -3,11 +3,10 @@
 Equal to k8s.io/apimachinery/pkg/util/strategicpatch, errors included. Neither the object nor the patch is changed.
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.api.patches import BadPatch
+from headrace.api.patches import BadPatch, copied
 
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
@@ -23,7 +22,7 @@ def apply(original: Mapping[str, Any], patch: Any, schema: Schema, resolve: Reso
     """Patch `original`, whose schema is `schema` (OpenAPI v3 with x-kubernetes-patch-* keys). Raises BadPatch."""
     if not isinstance(patch, Mapping):
         raise BadPatch("invalid JSON document")
-    return _Merger(resolve).objects(copy.deepcopy(dict(original)), copy.deepcopy(dict(patch)), schema)
+    return _Merger(resolve).objects(copied(dict(original)), copied(dict(patch)), schema)
 
 
 class _Merger:

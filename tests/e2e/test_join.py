@@ -1,0 +1,111 @@
+"""Parts run apart: a server, and an agent on another data directory that joins it with a token, once."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.processes import SERVER, headrace, wait_for
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: far}
+spec:
+  terminationGracePeriodSeconds: 1
+  nodeSelector: {kubernetes.io/hostname: node-b}
+  containers:
+  - {name: main, image: none, command: ["sh", "-c", "echo I run far away; sleep 1000"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with headrace(tmp_path_factory.mktemp("server") / "h", *SERVER) as running:
+        yield running
+
+
+def places(server):
+    told = json.loads((server.directory / "up.json").read_text())
+    return ("--server", told["url"], "--agents-server", f"127.0.0.1:{told['agentsPort']}")
+
+
+@contextlib.contextmanager
+def agent(server, directory, *arguments):
+    command = [sys.executable, "-m", "headrace.cli", "agent", *places(server), "--data-dir", str(directory), *arguments]
+    log = directory.with_suffix(".log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield process, log
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def is_ready(server, node):
+    nodes = json.loads(server.run("get", "nodes", "-o", "json"))["items"]
+    return any(
+        each["type"] == "Ready" and each["status"] == "True"
+        for found in nodes
+        if found["metadata"]["name"] == node
+        for each in found.get("status", {}).get("conditions", ())
+    )
+
+
+def ended_with(server, directory, *arguments):
+    with agent(server, directory, *arguments) as (process, log):
+        assert process.wait(timeout=60) == 1
+        return log.read_text()
+
+
+def test_an_agent_joins_with_a_token_runs_pods_and_needs_it_only_once(server, tmp_path):
+    token = server.run("token", "create", "--node", "node-b").strip()
+    stored = server.run("get", "secrets", "-A", "-o", "json")
+    assert token.split(".")[2] not in stored, "only the hash of the secret is stored"
+    home = tmp_path / "b"
+    with agent(server, home, "--node-name", "node-b", "--join", token):
+        wait_for("node-b is Ready", lambda: is_ready(server, "node-b"))
+        server.run("apply", "-f", "-", text=POD)
+        wait_for("its output is here", lambda: "I run far away" in logs(server))
+    with agent(server, home, "--node-name", "node-b"):
+        wait_for("it is back without a token", lambda: "far away" in logs(server))
+        server.run("delete", "pod", "far")
+    again = ended_with(server, tmp_path / "thief", "--node-name", "node-b", "--join", token)
+    assert "joining" in again
+    assert "Traceback" not in again
+
+
+def logs(server):
+    try:
+        return server.run("logs", "far")
+    except AssertionError:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("node", "join", "words"),
+    [
+        pytest.param("node-z", "", "give a join token", id="no token"),
+        pytest.param("node-z", "hrjoin.a.b", "is no join token", id="no token's form"),
+    ],
+)
+def test_what_cannot_join_says_what_to_do(server, tmp_path, node, join, words):
+    told = ended_with(server, tmp_path / "z", "--node-name", node, *(("--join", join) if join else ()))
+    assert words in told
+    assert "Traceback" not in told
+
+
+def test_a_token_is_good_for_the_node_it_names_and_no_other(server, tmp_path):
+    token = server.run("token", "create", "--node", "node-c").strip()
+    told = ended_with(server, tmp_path / "d", "--node-name", "node-d", "--join", token)
+    assert "node-d" in told
+    assert "Traceback" not in told
+
+
+def test_a_second_server_on_the_file_is_refused_with_its_holders_pid(server):
+    told = server.run(*SERVER, code=1)
+    assert str(server.process.pid) in told
+    assert "Traceback" not in told

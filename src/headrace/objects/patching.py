@@ -7,6 +7,7 @@ from headrace.api import patches, patches_strategic
 from headrace.api.objects import Object
 from headrace.objects import schemas
 from headrace.objects.bodies import clone
+from headrace.objects.refusals import TooLarge
 from headrace.store.protocol import BadRequest, Cause, Invalid
 
 
@@ -36,7 +37,7 @@ class Patch:
                         obj, self.document, schemas.bare()[schema], schemas.resolve_for_patch
                     )
         except patches.PatchTooLarge as error:
-            raise BadRequest(str(error)) from error
+            raise TooLarge(str(error)) from error
         except patches.BadPatch as error:
             if self.type == "json":
                 message = f"the server rejected our request due to an error in our request: {error}"

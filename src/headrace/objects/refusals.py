@@ -10,6 +10,12 @@ from headrace.store.protocol import AlreadyExists, Cause, Conflict, Forbidden, I
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
+class TooLarge(StoreError):
+    """A document beyond a limit of `headrace.api.limits`."""
+
+    reason, code = "RequestEntityTooLarge", 413
+
+
 class TooManyRequests(StoreError):
     """Not now: a disruption budget would be violated. Its causes say which."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.api import kinds
+from headrace.api.limits import OBJECT_BYTES
 from headrace.api.objects import Fields, Object
 from headrace.objects import admission, decoding, generated_names, managed_fields, refusals
 from headrace.objects.bodies import clone, decode, encode
@@ -21,7 +22,7 @@ from headrace.objects.schemas import META, name_of_kind, parts_of
 from headrace.objects.validation import metadata
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.protocol import AlreadyExists, BadRequest, Conflict, Refused
-from headrace.store.rows import Key, Write
+from headrace.store.rows import Body, Key, Write
 
 OBJECT_META = META + "ObjectMeta"
 ATTEMPTS = 50
@@ -175,12 +176,21 @@ def _drop_repeated_owners(meta: dict[str, Any]) -> None:
 async def _commit_new(home: Home, served: Served, obj: Object, caller: Caller) -> int:
     key = key_of(served, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
     try:
-        return await commit(home, Write(key, 0, encode(obj), obj), caller.dry_run)
+        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller.dry_run)
     except Refused as refused:
         if not served.strategy.stored_when_refused(obj, refused.shortfall):
             raise
         # As a kubelet does: a Pod that was put on a node without room is there, and failed.
-        return await commit(home, Write(key, 0, encode(obj), obj), caller.dry_run)
+        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller.dry_run)
+
+
+def body_of(served: Served, obj: Object) -> Body:
+    body = encode(obj)
+    if len(body.head) + len(body.tail) > OBJECT_BYTES:
+        errors = FieldErrors()
+        errors.too_long("", OBJECT_BYTES)
+        raise refusals.invalid(served.kind, obj["metadata"]["name"], errors)
+    return body
 
 
 async def commit(home: Home, write: Write, dry_run: bool) -> int:
@@ -240,7 +250,7 @@ async def _commit_change(home: Home, served: Served, key: Key, revision: int, ob
         # The last finalizer went with this change: so does the object.
         gone = Write(key, revision, None, obj, served.strategy.gone_is_confirmed(obj, caller.user))
         return _answer(served, obj, await commit(home, gone, caller.dry_run))
-    return _answer(served, obj, await commit(home, Write(key, revision, encode(obj), obj), caller.dry_run))
+    return _answer(served, obj, await commit(home, Write(key, revision, body_of(served, obj), obj), caller.dry_run))
 
 
 def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Caller) -> Object | None:

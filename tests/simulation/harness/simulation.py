@@ -103,7 +103,7 @@ class Simulation:
             self._laws.nothing_acknowledged_is_lost(stored, self._server.last)
             await asyncio.Event().wait()
         finally:
-            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file"))
+            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", self.wall()))
             await self._server.kill()
 
     async def _control(self, process: Process) -> None:
@@ -267,7 +267,8 @@ class Simulation:
         found += growing(manager)
         if found:
             raise Violation("\n".join(found[:20]))
-        self._laws.books_are_the_fold(self._server.rows.books, folded(self._server.rows._writing, "the file"))
+        rows = self._server.rows
+        self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", self.wall()))
 
     def _writes_that_matter(self) -> dict[object, str]:
         """Versions of all but heartbeats and Events, which never end."""
@@ -296,6 +297,7 @@ def simulate(seed: int, faults: Faults | None = None) -> Told:
             return run(main())
         except BaseExceptionGroup as group:
             found = _first(group)
+            found.add_note(f"replay it with: make simulate SEED={seed}")
             if simulation is not None:
                 found.add_note("\n".join(simulation.told.trace[-60:]))
             raise found from None

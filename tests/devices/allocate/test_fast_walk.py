@@ -85,3 +85,15 @@ def test_a_search_can_be_run_in_any_slices() -> None:
         while (outcome := search.run(1)) is None:
             pass
         assert outcome == solved(problem, limit=10**9)[1], seed
+
+
+@pytest.mark.parametrize("name", EXPLODING)
+def test_a_slice_of_work_is_not_much_more_than_was_asked(name: str) -> None:
+    problem = EXPLODING[name]
+    search = Search(problem["nodes"][0], problem["claims"], inventory_of(problem), iter(()))
+    assert search.solving is not None
+    before, outcome = 0, None
+    while outcome is None:
+        outcome = search.run(500)
+        assert search.solving.work - before < 1_500
+        before = search.solving.work

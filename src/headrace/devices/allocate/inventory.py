@@ -21,7 +21,7 @@ from headrace.devices.allocate.view import State, View
 
 Json = Mapping[str, Any]
 
-DEMANDS_KEPT = 256
+DEMANDS_KEPT = 128
 KINDS_KEPT = 50_000
 CHANGES_KEPT = 100_000
 

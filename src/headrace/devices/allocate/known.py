@@ -13,7 +13,7 @@ from headrace.devices.allocate.requests import Demand
 from headrace.devices.allocate.structure import Structure
 from headrace.devices.allocate.view import State, View
 
-ANSWERS_KEPT = 50_000
+ANSWERS_KEPT = 10_000  # of each demand
 
 
 class Unknown:

@@ -13,7 +13,8 @@ from headrace.devices.allocate.device import Device
 
 Answer = bool | str
 
-ANSWERS_KEPT = 1_000_000
+ANSWERS_KEPT = 500_000
+PREPARED_KEPT = 20_000
 SELECTORS_KEPT = 10_000
 
 
@@ -82,6 +83,8 @@ class Selectors:
     def prepared(self, device: Device) -> PreparedDevice:
         found = self._prepared.get(device.content)
         if found is None:
+            if len(self._prepared) >= PREPARED_KEPT:
+                self._prepared.clear()
             spec = device.spec
             found = self._prepared[device.content] = prepare_device(
                 device.slice.driver,

@@ -102,13 +102,18 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(directory: Path, programs: Path, also: tuple[str, ...] = ()) -> Iterator[ControlPlane]:
-    """etcd and kube-apiserver, and `also` of ALL: without them no controller changes what a test has written."""
+def control_plane(
+    directory: Path, programs: Path, also: tuple[str, ...] = (), *, durable: bool = False
+) -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver, and `also` of ALL: without them no controller changes what a test has written.
+
+    `durable`: etcd syncs to disk, which no test needs and every comparison of speed does.
+    """
     etcd, api, peer, *rest = _free_ports(3 + len(ALL))
     plane = ControlPlane(directory, programs, f"https://127.0.0.1:{api}", etcd, dict(zip(ALL, rest, strict=True)))
     _credentials(plane)
     try:
-        _start_etcd(plane, peer)
+        _start_etcd(plane, peer, durable)
         _start_api_server(plane, api)
         if "controller-manager" in also:
             _start_controller_manager(plane)
@@ -154,13 +159,13 @@ def _credentials(plane: ControlPlane) -> None:
         (plane.directory / name).write_text(KUBECONFIG.format(url=plane.url, pki=directory, user=file))
 
 
-def _start_etcd(plane: ControlPlane, peer_port: int) -> None:
+def _start_etcd(plane: ControlPlane, peer_port: int, durable: bool) -> None:
     url, peer = f"http://127.0.0.1:{plane.etcd_port}", f"http://127.0.0.1:{peer_port}"
     plane.start(
         "etcd",
         "etcd",
         *("--name=tests", f"--data-dir={plane.directory}/etcd", "--log-level=warn"),
-        "--unsafe-no-fsync",  # nothing here outlives a test
+        *(() if durable else ("--unsafe-no-fsync",)),  # nothing here outlives a test
         *(f"--listen-client-urls={url}", f"--advertise-client-urls={url}"),
         *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=tests={peer}"),
     )

@@ -1,0 +1,1 @@
+"""The API server against kube-apiserver with etcd: CPU an operation, latency, memory, start."""

@@ -1,0 +1,89 @@
+"""The two sides, each as it runs in production: TLS, client certificates, validation, a sync to disk for each write."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.client.kubeconfig import Cluster, load
+from tests.kubernetes.build import programs
+from tests.kubernetes.cluster import control_plane
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """`pids` are all processes that serve; `ready_seconds` from start to the first answer."""
+
+    name: str
+    cluster: Cluster
+    pids: tuple[int, ...]
+    ready_seconds: float
+
+    def cpu_seconds(self) -> float:
+        return sum(_cpu(pid) for pid in self.pids)
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """RSS and PSS of all its processes."""
+        rss = pss = 0
+        for pid in self.pids:
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Rss:"):
+                    rss += int(line.split()[1]) * 1024
+                elif line.startswith("Pss:"):
+                    pss += int(line.split()[1]) * 1024
+        return rss, pss
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextlib.contextmanager
+def headrace() -> Iterator[Side]:
+    """`headrace server --no-controllers`: what kube-apiserver and etcd are, and nothing more."""
+    with tempfile.TemporaryDirectory() as directory:
+        state = Path(directory) / "up.json"
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "headrace.cli", "server", "--no-controllers"),
+                *("--port", "0", "--agents-port", "0", "--data-dir", directory, "--log-level", "error"),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            _until(state.exists)
+            ready = time.monotonic() - began
+            assert json.loads(state.read_text())["pid"] == process.pid
+            yield Side("headrace", load(Path(directory) / "kubeconfig"), (process.pid,), ready)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextlib.contextmanager
+def kubernetes() -> Iterator[Side]:
+    """kube-apiserver with an etcd that syncs."""
+    folder = programs()
+    with tempfile.TemporaryDirectory() as directory:
+        began = time.monotonic()
+        with control_plane(Path(directory), folder, durable=True) as plane:
+            ready = time.monotonic() - began
+            pids = tuple(process.pid for process in plane.processes.values())
+            yield Side("kube-apiserver + etcd", load(plane.kubeconfig), pids, ready)
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "not ready in a minute"
+        time.sleep(0.005)

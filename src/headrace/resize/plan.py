@@ -164,12 +164,12 @@ def is_settled(pod: Fields) -> bool:
     for statuses in ("initContainerStatuses", "containerStatuses"):
         for told in (pod.get("status") or {}).get(statuses) or ():
             record = told.get("allocatedResources")
-            if record and not _is_met(read(record), read((told.get("resources") or {}).get("limits"))):
+            if record and not is_met(read(record), read((told.get("resources") or {}).get("limits"))):
                 return False
     return True
 
 
-def _is_met(record: Amounts, limits: Amounts) -> bool:
+def is_met(record: Amounts, limits: Amounts) -> bool:
     return record.get(f"{LIMITS}{CPU}") == limits.get(CPU) and (
         record.get(f"{LIMITS}{MEMORY}", 0) // PAGE_BYTES == limits.get(MEMORY, 0) // PAGE_BYTES
     )

@@ -10,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 from headrace.api.kinds import EVENT
 from headrace.devices.controller import Claims, PodClaims
 from headrace.objects.local import LocalStore
+from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
 from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import Clock
@@ -41,6 +42,7 @@ def embedded_controllers(
     manager.add(Claims(informers, store))
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
+    manager.add(ActionController(informers, registry))
     manager.add(NodeLifecycle(informers, clock))
     owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
     garbage = GarbageCollector(informers, store, owned)

@@ -1,0 +1,356 @@
+"""Pure decisions of the ActionController: what becomes of the ResourceScalingActions of one node.
+
+One in flight per workload; the others of the node wait for nobody but the ledger, which a deferred one does not touch.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headrace.api.amounts import MEMORY, PODS, Amounts, read, written
+from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
+from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.times import from_time, to_time
+from headrace.ledger.node import Ledger, Shortfall
+from headrace.ledger.pods import contribution
+from headrace.resize import workload
+from headrace.resize.plan import INFEASIBLE, RESIZED
+from headrace.resize.sync import STATES, State
+from headrace.resize.workload import Judged, judge
+from headrace.runtime.actions import Action, Again, Delete, Event, Patch
+
+KEPT = 20  # finished actions of one workload that stay as its history
+PATIENCE_SECONDS = 5.0  # how long a Pod may be unknown to us that an action names
+RESTORING: Final = frozenset(
+    {workload.RUNTIME_FAILURE, workload.MEMORY_IN_USE, "InsufficientCPU", "InsufficientMemory", INFEASIBLE}
+)
+"""After these the workload wants again what it had; after the others what is admitted is applied when it can be."""
+BEGINNINGS: Final = {
+    "InsufficientCPU": "Insufficient CPU",
+    "InsufficientMemory": "Insufficient Memory",
+    "ResourceValidationFailed": "Resource Validation Failed",
+    workload.MISMATCH: "State Mismatch",
+    workload.MEMORY_IN_USE: "Memory In Use",
+    workload.AGENT_UNAVAILABLE: "NodeAgent Unavailable",
+}
+"""How messages begin, by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`node` is None for actions whose Pod is on none. `actions`: all of the node's, also finished ones."""
+
+    node: Object | None
+    ledger: Ledger
+    pods: Mapping[str, Object]
+    actions: tuple[Object, ...]
+
+
+def state_of(action: Fields) -> State:
+    found: State = (action.get("status") or {}).get("state") or "Pending"
+    return found
+
+
+def is_finished(action: Fields) -> bool:
+    return state_of(action) in ("Succeeded", "Failed")
+
+
+def target_of(action: Fields) -> Amounts:
+    """What is wanted, clamped to what there was."""
+    return read((action.get("status") or {}).get("target") or action["spec"]["target"])
+
+
+def pod_key(action: Fields) -> str:
+    return f"{namespace_of(action)}/{str(action['spec']['workload']).partition('/')[0]}"
+
+
+def container_name(action: Fields) -> str:
+    return str(action["spec"]["workload"]).partition("/")[2]
+
+
+def in_order(actions: Iterable[Object]) -> list[Object]:
+    """Who is asked first: what runs already, then the higher priority, then the older."""
+    return sorted(
+        actions,
+        key=lambda each: (
+            state_of(each) != "Running",
+            -int(each["spec"].get("priority") or 0),
+            str(metadata(each).get("creationTimestamp")),
+            name_of(each),
+        ),
+    )
+
+
+def plan(seen: Seen, now: float) -> tuple[Action, ...]:
+    actions: list[Action] = []
+    busy: set[tuple[str, str]] = set()
+    ledger = seen.ledger
+    for action in in_order(each for each in seen.actions if not is_finished(each)):
+        place = (pod_key(action), container_name(action))
+        if place in busy:
+            continue
+        busy.add(place)
+        found, ledger = _Look(seen, action, now).decide(ledger)
+        actions += found
+        if state_of(action) == "Pending" and (action.get("status") or {}).get("reason") == "Deferred":
+            busy.discard(place)  # a later one may want less
+    for history in _histories(seen.actions).values():
+        newest = history[-1]
+        if (pod_key(newest), container_name(newest)) not in busy and state_of(newest) == "Failed":
+            actions += _Look(seen, newest, now).recovered()
+        actions += [_delete(each) for each in history[:-KEPT]]
+    return tuple(actions)
+
+
+def _histories(actions: Iterable[Object]) -> dict[str, list[Object]]:
+    """Finished ones by workload, oldest first."""
+    found: dict[str, list[Object]] = {}
+    for each in actions:
+        if is_finished(each):
+            found.setdefault(f"{namespace_of(each)}/{each['spec']['workload']}", []).append(each)
+    for history in found.values():
+        history.sort(key=lambda each: (str(each["status"].get("finishTime")), name_of(each)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One action with what it is about."""
+
+    seen: Seen
+    action: Object
+    now: float
+
+    @property
+    def pod(self) -> Object | None:
+        return self.seen.pods.get(pod_key(self.action))
+
+    @property
+    def name(self) -> str:
+        return container_name(self.action)
+
+    @property
+    def status(self) -> Fields:
+        return self.action.get("status") or {}
+
+    def decide(self, ledger: Ledger) -> tuple[list[Action], Ledger]:
+        pod = self.pod
+        if pod is None or workload.container_of(pod, self.name) is None:
+            return self._nothing_there(pod), ledger
+        if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
+            return self._failed("NotRunning", f"{self._workload()} has ended or is being deleted"), ledger
+        if state_of(self.action) == "Pending":
+            return self._start(pod, ledger)
+        return self._follow(pod), ledger
+
+    def recovered(self) -> list[Action]:
+        """An action that failed for want of an agent begins again when the agent is back and has done its part."""
+        if self.status.get("reason") != workload.AGENT_UNAVAILABLE or not workload.is_ready(self.seen.node):
+            return []
+        return self._moved(
+            "cause gone", "PENDING", "CauseGone", "the node's agent is back", failingSince=None, attempts=0
+        )
+
+    # Pending
+
+    def _start(self, pod: Object, ledger: Ledger) -> tuple[list[Action], Ledger]:
+        target = read(self.action["spec"]["target"])
+        judged = judge(pod, self.name, self.seen.node)
+        wants = workload.desired_limits(pod, self.name)
+        if all(wants.get(name) == amount for name, amount in target.items()):
+            if judged.sync == "SYNCHRONIZED":
+                return self._succeeded(pod, "nothing to do", "NotRequired"), ledger
+            return self._started(pod, judged, {}), ledger
+        after = self._wish(pod, target)
+        if workload.changes_qos(pod, after):
+            return self._failed(
+                "ResourceValidationFailed", f"{workload.words(target)} would change the QoS class"
+            ), ledger
+        answer = self._admit(after, ledger)
+        clamped: Fields = {}
+        if isinstance(answer, Shortfall) and self._on_insufficient() == "Clamp":
+            target = self._clamped(pod, target, answer, ledger)
+            after = self._wish(pod, target)
+            retried = self._admit(after, ledger)
+            if isinstance(retried, Ledger) and self._grows(pod, target):
+                answer, clamped = retried, _amounts(target)
+        if isinstance(answer, Shortfall):
+            if self._on_insufficient() == "Defer":
+                return self._moved(None, "PENDING", "Deferred", str(answer)), ledger
+            return self._failed(*_insufficient(answer)), ledger
+        resources = (workload.container_of(after, self.name) or {})["resources"]
+        return [self._resize(pod, resources), *self._started(pod, judged, clamped)], answer
+
+    def _started(self, pod: Object, judged: Judged, clamped: Fields) -> list[Action]:
+        more: dict[str, Any] = {"startTime": to_time(self.now), "failingSince": None, "attempts": 0}
+        if clamped:
+            more["target"] = clamped
+        if "current" not in self.action["spec"] and not self.status.get("before"):
+            more["before"] = _amounts(workload.admitted_limits(pod, self.name))
+        return self._moved("started", "PENDING", "Started", "the desired state is recorded", **more)
+
+    def _wish(self, pod: Object, target: Amounts) -> Object:
+        return workload.with_resources(pod, self.name, workload.resized(pod, self.name, target))
+
+    def _admit(self, after: Object, ledger: Ledger) -> Ledger | Shortfall:
+        """The guard's own question, asked of the caches: a dry run."""
+        pod = self.pod
+        assert pod is not None
+        wish = contribution(workload.as_admitted(after, self.name))
+        holds = wish.wish(contribution(pod))
+        return ledger.admit(wish.holder, {name: amount for name, amount in holds.items() if name != PODS})
+
+    def _clamped(self, pod: Object, target: Amounts, short: Shortfall, ledger: Ledger) -> Amounts:
+        """What is missing is taken off the target, down to what it has."""
+        has = workload.admitted_limits(pod, self.name)
+        found = {}
+        for name, amount in target.items():
+            least = min(amount, has.get(name, amount))
+            found[name] = max(least, amount - short.missing.get(name, 0))
+        return found
+
+    def _grows(self, pod: Object, target: Amounts) -> bool:
+        has = workload.admitted_limits(pod, self.name)
+        return any(amount > has.get(name, 0) for name, amount in target.items())
+
+    # Running
+
+    def _follow(self, pod: Object) -> list[Action]:
+        target, wants = target_of(self.action), workload.desired_limits(pod, self.name)
+        if any(wants.get(name) != amount for name, amount in target.items()):
+            return self._failed(
+                "Superseded", f"{self._workload()} was given other desired resources: {workload.words(wants)}"
+            )
+        judged = judge(pod, self.name, self.seen.node)
+        match judged.sync:
+            case "SYNCHRONIZED":
+                return self._succeeded(pod, "synchronized", "Synchronized")
+            case "PENDING" if judged.reason in ("Deferred", INFEASIBLE):
+                return self._refused(pod, judged)
+            case "FAILED" | "DRIFT_DETECTED":
+                return self._failing(pod, judged)
+            case _:
+                return self._moved(None, judged.sync, judged.reason or judged.sync.capitalize(), judged.message)
+
+    def _refused(self, pod: Object, judged: Judged) -> list[Action]:
+        """The guard, which knows more than the caches, refused what they had room for."""
+        if "insufficient" not in judged.message:  # a shrink that waits for the agent's word
+            return self._moved(None, "PENDING", judged.reason, judged.message)
+        how = self._on_insufficient()
+        if how == "Defer" and judged.reason != INFEASIBLE:
+            return self._moved(None, "PENDING", "Deferred", judged.message)
+        restore = self._restore(pod)
+        reason = "InsufficientMemory" if "insufficient memory" in judged.message else "InsufficientCPU"
+        return [*restore, *self._failed(reason, judged.message)]
+
+    def _failing(self, pod: Object, judged: Judged) -> list[Action]:
+        """Tried again (by the agent, which never stops) for a while; then it is told."""
+        retry = self.action["spec"].get("retry") or {}
+        count, seconds = int(retry.get("count", 3)), float(retry.get("seconds", 5))
+        since = self.status.get("failingSince")
+        started = from_time(str(since)) if since else self.now
+        elapsed, attempts, pause = self.now - started, 0, seconds
+        while attempts < count and elapsed >= pause:
+            elapsed, attempts, pause = elapsed - pause, attempts + 1, pause * 2
+        if attempts < count:
+            more = {"failingSince": to_time(started), "attempts": attempts}
+            told = self._moved(None, judged.sync, judged.reason, self._told(judged.reason, judged.message), **more)
+            return [*told, Again(pause - elapsed)]
+        restore = self._restore(pod) if judged.reason in RESTORING else []
+        return [*restore, *self._failed(judged.reason, judged.message, judged.sync, attempts=attempts)]
+
+    def _restore(self, pod: Object) -> list[Action]:
+        """The workload wants again what it had before."""
+        had = read(self.action["spec"].get("current") or self.status.get("before") or {})
+        back = {name: had[name] for name in target_of(self.action) if name in had}
+        if not back:
+            return []
+        return [self._resize(pod, workload.resized(pod, self.name, back))]
+
+    # What is written
+
+    def _nothing_there(self, pod: Object | None) -> list[Action]:
+        age = self.now - from_time(str(metadata(self.action).get("creationTimestamp")))
+        if pod is None and age < PATIENCE_SECONDS:
+            return [Again(PATIENCE_SECONDS - age)]
+        return self._failed("NotFound", f"workload {self._workload()}: no such Pod or container")
+
+    def _resize(self, pod: Object, resources: Fields) -> Patch:
+        fields = {"spec": {workload.field_of(pod, self.name): [{"name": self.name, "resources": dict(resources)}]}}
+        return Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), "resize", strategic=True)
+
+    def _succeeded(self, pod: Object, why: str, reason: str) -> list[Action]:
+        actual = workload.actual_limits(pod, self.name) or {}
+        more = {"actual": _amounts(actual), "finishTime": to_time(self.now), "failingSince": None}
+        message = f"{workload.words(actual)} was read back"
+        return [
+            *self._moved(why, "SYNCHRONIZED", reason, message, **more),
+            self._event("Normal", "ScalingSucceeded", f"{self._workload()}: {message}"),
+        ]
+
+    def _failed(self, reason: str, message: str, sync: str = "FAILED", **more: Any) -> list[Action]:
+        told = self._told(reason, message)
+        pod = self.pod
+        if pod is not None and (actual := workload.actual_limits(pod, self.name)):
+            more["actual"] = _amounts(actual)
+        why = "rejected" if state_of(self.action) == "Pending" else "failed"
+        moved = self._moved(why, sync, reason, told, finishTime=to_time(self.now), **more)
+        return [*moved, self._event("Warning", "ScalingFailed", f"{self._workload()}: {told}")]
+
+    def _told(self, reason: str, message: str) -> str:
+        """A message begins with the design's words for its reason."""
+        runtime = str(
+            ((self.seen.node or {}).get("status", {}).get("nodeInfo") or {}).get("containerRuntimeVersion", "")
+        )
+        update = "Podman Update Failure" if runtime.startswith("podman") else "Runtime Update Failure"
+        beginning = {**BEGINNINGS, workload.RUNTIME_FAILURE: update}.get(reason)
+        return message if beginning is None or message.startswith(beginning) else f"{beginning}: {message}"
+
+    def _moved(self, why: str | None, sync: str, reason: str, message: str, **more: Any) -> list[Action]:
+        """At most one patch: nothing if all of that is told already. `why` names the arrow, None stays."""
+        before = state_of(self.action)
+        after = STATES[before, why] if why is not None else before
+        status: dict[str, Any] = {"state": after, "syncState": sync, "reason": reason, "message": message, **more}
+        status["observedGeneration"] = metadata(self.action).get("generation", 0)
+        if all(self.status.get(name) == value for name, value in status.items()):
+            return []
+        done = after in ("Succeeded", "Failed")
+        condition = {
+            "type": "Complete",
+            "status": "True" if after == "Succeeded" else "False",
+            "reason": reason if done else after,
+            "message": message,
+            "observedGeneration": status["observedGeneration"],
+            "lastTransitionTime": to_time(self.now),
+        }
+        status["conditions"] = [condition]
+        action = self.action
+        fields = {"status": status}
+        return [
+            Patch(RESOURCE_SCALING_ACTION, namespace_of(action), name_of(action), fields, version_of(action), "status")
+        ]
+
+    def _event(self, type: Any, reason: str, message: str) -> Event:
+        action = self.action
+        return Event(
+            RESOURCE_SCALING_ACTION, namespace_of(action), name_of(action), uid_of(action), type, reason, message
+        )
+
+    def _workload(self) -> str:
+        return f"{pod_key(self.action)}/{self.name}"
+
+    def _on_insufficient(self) -> str:
+        return str(self.action["spec"].get("onInsufficient") or "Reject")
+
+
+def _insufficient(short: Shortfall) -> tuple[str, str]:
+    """Memory is named first where both are short: it is what kills."""
+    return ("InsufficientMemory" if MEMORY in short.missing else "InsufficientCPU"), str(short)
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    return {name: written(name, amounts[name]) for name in RESIZED if name in amounts}
+
+
+def _delete(action: Object) -> Delete:
+    return Delete(RESOURCE_SCALING_ACTION, namespace_of(action), name_of(action))

@@ -1,0 +1,161 @@
+"""A workload is a container of a Pod. What of it is desired, admitted and actual, and which state that is.
+
+Actual is what the agent read back from what enforces it; nothing here takes a request for a result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.api.amounts import CPU, LIMITS, MEMORY, Amounts, read, written
+from headrace.api.objects import Fields, Object, name_of, namespace_of
+from headrace.objects.qos import qos_class
+from headrace.resize.plan import IN_PROGRESS, PENDING, RESIZED, admitted, desired, is_met, record_of
+from headrace.resize.sync import Sync
+
+READY = "Ready"
+ENDED = ("Succeeded", "Failed")
+LISTS = ("containers", "initContainers")
+
+MISMATCH, RUNTIME_FAILURE, MEMORY_IN_USE = "StateMismatch", "RuntimeUpdateFailure", "MemoryInUse"
+AGENT_UNAVAILABLE = "NodeAgentUnavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`reason` and `message` where the state does not speak for itself."""
+
+    sync: Sync
+    reason: str = ""
+    message: str = ""
+
+
+def container_of(pod: Fields, name: str) -> Fields | None:
+    for field in LISTS:
+        for each in (pod.get("spec") or {}).get(field) or ():
+            if each.get("name") == name:
+                return dict(each)
+    return None
+
+
+def field_of(pod: Fields, name: str) -> str:
+    """`containers` or `initContainers`."""
+    found = [field for field in LISTS for each in (pod.get("spec") or {}).get(field) or () if each.get("name") == name]
+    return found[0] if found else LISTS[0]
+
+
+def status_of(pod: Fields, name: str) -> Fields:
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for each in (pod.get("status") or {}).get(field) or ():
+            if each.get("name") == name:
+                return dict(each)
+    return {}
+
+
+def limits_in(record: Amounts) -> Amounts:
+    """The limits of what allocatedResources records."""
+    return {name: record[f"{LIMITS}{name}"] for name in RESIZED if f"{LIMITS}{name}" in record}
+
+
+def desired_limits(pod: Fields, name: str) -> Amounts:
+    return limits_in(desired(pod)[field_of(pod, name)].get(name, {}))
+
+
+def admitted_limits(pod: Fields, name: str) -> Amounts:
+    return limits_in(admitted(pod)[field_of(pod, name)].get(name, {}))
+
+
+def actual_limits(pod: Fields, name: str) -> Amounts | None:
+    """None until the agent has told."""
+    told = status_of(pod, name).get("resources")
+    return read(told.get("limits")) if told else None
+
+
+def is_ready(node: Fields | None) -> bool:
+    """Whether the node's agent reports. A node without the condition is believed to."""
+    if node is None:
+        return False
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return all(each.get("status") == "True" for each in conditions if each.get("type") == READY)
+
+
+def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
+    """How far desired, admitted and actual of one container agree."""
+    if not is_ready(node):
+        return Judged(
+            "FAILED", AGENT_UNAVAILABLE, "NodeAgent Unavailable: its node is not Ready, the actual state is unknown"
+        )
+    field = field_of(pod, name)
+    if desired(pod)[field].get(name) != admitted(pod)[field].get(name):
+        waits = _condition(pod, PENDING)
+        return Judged("PENDING", str(waits.get("reason", "")), str(waits.get("message", "")))
+    told = status_of(pod, name)
+    if not (told.get("state") or {}).get("running") and told.get("state"):
+        return Judged(
+            "PENDING", "NotRunning", "the container does not run: what is admitted is applied at the next start"
+        )
+    actual = actual_limits(pod, name)
+    if actual is None:
+        return Judged("UNKNOWN", "", "the agent has not told yet what is in force")
+    if is_met(admitted(pod)[field].get(name, {}), actual):
+        return Judged("SYNCHRONIZED")
+    problem = str(_condition(pod, IN_PROGRESS).get("message") or "")
+    if "was read back" in problem:
+        return Judged("DRIFT_DETECTED", MISMATCH, problem)
+    if "bytes in use" in problem:
+        return Judged("FAILED", MEMORY_IN_USE, problem)
+    return Judged("FAILED", RUNTIME_FAILURE, problem) if problem else Judged("APPLYING")
+
+
+def resized(pod: Object, name: str, target: Amounts) -> dict[str, Any]:
+    """The container's resources with these limits. A request that equals its limit goes with it; none exceeds it."""
+    container = container_of(pod, name) or {}
+    resources: dict[str, Any] = dict(container.get("resources") or {})
+    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+    had_limits, had_requests = read(limits), read(requests)
+    for resource, amount in target.items():
+        text = written(resource, amount)
+        equal = had_requests.get(resource) == had_limits.get(resource)
+        if resource in requests and (equal or had_requests.get(resource, 0) > amount):
+            requests[resource] = text
+        limits[resource] = text
+    return resources | {"limits": limits} | ({"requests": requests} if requests else {})
+
+
+def with_resources(pod: Object, name: str, resources: Mapping[str, Any]) -> Object:
+    """The Pod as it would be with these desired resources."""
+    field = field_of(pod, name)
+    containers = [
+        {**each, "resources": dict(resources)} if each["name"] == name else each for each in pod["spec"][field]
+    ]
+    return {**pod, "spec": {**pod["spec"], field: containers}}
+
+
+def as_admitted(pod: Object, name: str) -> Object:
+    """The Pod as if just this container's desired resources were admitted; the others stay as they are."""
+    status = dict(pod.get("status") or {})
+    statuses = "containerStatuses" if field_of(pod, name) == "containers" else "initContainerStatuses"
+    told = {each.get("name"): each for each in status.get(statuses) or ()}
+    container = container_of(pod, name) or {}
+    record = dict(record_of(container))
+    told[name] = {**told.get(name, {"name": name}), "allocatedResources": record}
+    return {**pod, "status": {**status, statuses: list(told.values())}}
+
+
+def changes_qos(pod: Object, after: Object) -> bool:
+    """Kubernetes never changes the class of a Pod that exists."""
+    return qos_class(pod["spec"]) != qos_class(after["spec"])
+
+
+def workload_id(pod: Fields, container: str) -> str:
+    return f"{namespace_of(pod)}/{name_of(pod)}/{container}"
+
+
+def words(amounts: Amounts) -> str:
+    """`cpu 500m, memory 1Gi`."""
+    return ", ".join(f"{name} {written(name, amounts[name])}" for name in (CPU, MEMORY) if name in amounts) or "nothing"
+
+
+def _condition(pod: Fields, type: str) -> Fields:
+    found = (pod.get("status") or {}).get("conditions") or ()
+    return next((each for each in found if each.get("type") == type), {})

@@ -44,6 +44,9 @@ PACKAGES = {
     "io.k8s.apiextensions-apiserver.": "k8s.io/apiextensions-apiserver",
 }
 POINTER = "x-go-pointer"
+SCALARS = ("string", "integer", "boolean", "number")
+ZEROED = {"io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
+"""Structs in Go that look like scalars: where they are no pointers, their zero is written."""
 
 
 @cache
@@ -134,7 +137,7 @@ def split(name: str, schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
             if "description" in field:
                 described[key] = field["description"]
             bare["properties"][key] = {part: value for part, value in field.items() if part != "description"}
-            if key in optional and field.get("type") in ("string", "integer", "boolean", "number"):
+            if key in optional and (field.get("type") in SCALARS or references(field) & ZEROED):
                 bare["properties"][key][POINTER] = True
     return bare, described
 

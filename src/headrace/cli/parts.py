@@ -10,6 +10,7 @@ from headrace.cli.places import CONVENTIONAL_PORT, data_directory
 from headrace.cli.running import this_node, until_stopped, while_running
 
 AGENTS_PORT = 7444
+PROFILES = ("plain", "topology", "partitions")  # of simulated devices
 LEVEL = click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -86,17 +87,26 @@ def agent(
 @click.option("--server", "url", required=True, help="URL of the API: https://HOST:7443")
 @click.option("--node-name", help="Default: the host name.")
 @click.option("--data-dir", help="The data directory of the agent beside which it runs.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default=PROFILES[0],
+    show_default=True,
+    help="Which GPUs gpu.example.com simulates: two, four under two PCIe roots, or two that can be parted.",
+)
 @LEVEL
-def driver(name: str, url: str, node_name: str | None, data_dir: str | None, log_level: str) -> None:
-    """Run a device driver that ships with headrace (gpu.example.com: simulated GPUs) beside an agent."""
-    from headrace.serve.logging import log_to
-    from headrace.serve.machine import run_driver
+def driver(name: str, url: str, node_name: str | None, data_dir: str | None, profile: str, log_level: str) -> None:
+    """Run a device driver that ships with headrace beside an agent.
 
-    directory, node = _agent_directory(data_dir), this_node(node_name)
+    gpu.example.com and nic.example.com are simulated.
+    """
+    from headrace.serve.logging import log_to
+    from headrace.serve.machine import DriverSettings, run_driver
+
+    settings = DriverSettings(name, this_node(node_name), _agent_directory(data_dir), url.rstrip("/"), profile)
 
     async def work(stop: asyncio.Event) -> None:
-        log = log_to(level=log_level)
-        told = run_driver(name, node, directory, url.rstrip("/"), log, lambda: click.echo(f"driver {name} is ready"))
+        told = run_driver(settings, log_to(level=log_level), lambda: click.echo(f"driver {name} is ready"))
         await while_running(told, stop)
 
     until_stopped(work)

@@ -18,7 +18,12 @@ from headrace.cli.running import this_node, until_stopped
 READY_SECONDS = 60.0
 STOP_SECONDS = 40.0
 LOOK_SECONDS = 0.05
-SIMULATED = ("gpu.example.com",)
+GPU, NIC = "gpu.example.com", "nic.example.com"
+SIMULATED = {
+    "plain": ((GPU,),),
+    "topology": ((GPU, "--profile", "topology"), (NIC,)),
+    "partitions": ((GPU, "--profile", "partitions"),),
+}
 
 
 @click.command()
@@ -28,7 +33,14 @@ SIMULATED = ("gpu.example.com",)
 @click.option("--agents-port", default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
 @click.option("--node-name", help="Default: the host name.")
 @click.option("--agent/--no-agent", "with_agent", default=True, show_default=True, help="Run Pods on this machine.")
-@click.option("--simulated-devices", is_flag=True, help="Also run the driver gpu.example.com: two GPUs to try with.")
+@click.option(
+    "--simulated-devices",
+    is_flag=False,
+    flag_value="plain",
+    type=click.Choice(list(SIMULATED)),
+    help="Also run simulated drivers: plain (also without a value) has two GPUs, topology has four GPUs and two NICs "
+    "under two PCIe roots, partitions has GPUs that can be parted.",
+)
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
@@ -41,7 +53,7 @@ def up(
     agents_port: int,
     node_name: str | None,
     with_agent: bool,
-    simulated_devices: bool,
+    simulated_devices: str | None,
     system_reserved: str,
     cpus: int | None,
     memory: str | None,
@@ -62,7 +74,7 @@ def up(
         HomeSettings(directory, host, port, agents_port),
         node=this_node(node_name),
         agent=tuple(str(part) for name, value in handed_on.items() if value is not None for part in (name, value)),
-        drivers=SIMULATED if simulated_devices else (),
+        drivers=SIMULATED[simulated_devices] if simulated_devices else (),
         with_agent=with_agent,
     )
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from structlog.typing import FilteringBoundLogger
 
 from headrace.client.http import Client
+from headrace.devices.driver.interface import Driver
+from headrace.devices.driver.inventory import PLAIN
 from headrace.devices.driver.plugin import Plugin
-from headrace.devices.driver.simulated import NAME, SimulatedGpus
+from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, SimulatedNics
 from headrace.metrics.memory import MemoryMetrics
 from headrace.node import connected
 from headrace.node.agent import Settings
@@ -26,7 +28,7 @@ from headrace.node.sampler import Sampler
 from headrace.runtime.clock import LoopClock
 from headrace.store.kubernetes import KubernetesStore
 
-DRIVERS = (NAME,)
+DRIVERS = (NAME, NIC_NAME)
 KILL_SECONDS = 10.0
 
 
@@ -91,16 +93,37 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
         await runtime.close()
 
 
-async def run_driver(
-    name: str, node: str, data_dir: Path, url: str, log: FilteringBoundLogger, ready: Callable[[], None]
-) -> None:
-    """A driver beside the agent of `data_dir`, with that agent's certificate, until cancelled. Raises ValueError."""
-    if name not in DRIVERS:
-        raise ValueError(f"driver {name!r}: headrace ships {', '.join(DRIVERS)}")
-    async with Client(cluster(url, Credentials(data_dir / "pki")), user_agent=f"headrace-driver-{name}") as client:
-        store = KubernetesStore(client, field_manager=name)
-        driver = SimulatedGpus(node, data_dir / "cdi")
-        await Plugin(driver, node, store, data_dir, clock=LoopClock(time.time), log=log).run(ready)
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """A driver that ships, beside the agent of `data_dir`. `profile` is gpu.example.com's."""
+
+    name: str
+    node: str
+    data_dir: Path
+    url: str
+    profile: str = PLAIN
+
+    def driver(self) -> Driver:
+        """Raises ValueError."""
+        cdi = self.data_dir / "cdi"
+        if self.profile != PLAIN and self.name != NAME:
+            raise ValueError(f"--profile {self.profile}: only {NAME} has profiles")
+        match self.name:
+            case "gpu.example.com":
+                return SimulatedGpus(self.node, cdi, self.profile)
+            case "nic.example.com":
+                return SimulatedNics(self.node, cdi)
+        raise ValueError(f"driver {self.name!r}: headrace ships {', '.join(DRIVERS)}")
+
+
+async def run_driver(settings: DriverSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
+    """With the agent's certificate, until cancelled. Raises ValueError."""
+    driver = settings.driver()
+    credentials = Credentials(settings.data_dir / "pki")
+    async with Client(cluster(settings.url, credentials), user_agent=f"headrace-driver-{driver.name}") as client:
+        store = KubernetesStore(client, field_manager=driver.name)
+        clock = LoopClock(time.time)
+        await Plugin(driver, settings.node, store, settings.data_dir, clock=clock, log=log).run(ready)
 
 
 async def end_containers(data_dir: Path, grace_seconds: float) -> int:

@@ -24,12 +24,12 @@ CERTIFICATE_LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """`agent` are options handed on to `headrace agent`; `drivers` are started beside it."""
+    """`agent` are options handed on to `headrace agent`; `drivers` (each a name and options) are started beside it."""
 
     home: HomeSettings
     node: str
     agent: tuple[str, ...] = ()
-    drivers: tuple[str, ...] = ()
+    drivers: tuple[tuple[str, ...], ...] = ()
     with_agent: bool = True
 
     @property
@@ -84,7 +84,7 @@ async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger)
     agent = ("agent", *shared, "--agents-server", agents, *settings.agent)
     return [
         supervise("agent", agent, environment, log),
-        *(_driver(settings, supervise(name, ("driver", name, *shared), {}, log)) for name in settings.drivers),
+        *(_driver(settings, supervise(each[0], ("driver", *each, *shared), {}, log)) for each in settings.drivers),
     ]
 
 

@@ -5,12 +5,14 @@ import itertools
 import pytest
 
 from headrace.devices.driver.interface import Pool, allocated
-from headrace.devices.driver.simulated import DEVICES, SLICE_NAMES, SimulatedGpus
+from headrace.devices.driver.inventory import DEVICES
+from headrace.devices.driver.simulated import SLICE_NAMES, SimulatedGpus
 from headrace.devices.driver.slices import plan, slice_name
 from headrace.runtime.actions import Create, Delete, Patch
 
 NODE = {"metadata": {"name": "node-b", "uid": "n"}}
 NAME = "gpu.example.com"
+LISTS = {"attributes": {"a": {"ints": [1]}}}
 
 
 def pool(count=2, **fields):
@@ -75,7 +77,13 @@ def test_a_change_is_a_new_generation_under_the_same_names():
 
 @pytest.mark.parametrize(
     ("count", "fields", "sizes"),
-    [(128, {}, [128]), (129, {}, [128, 1]), (65, {"taints": [{"key": "a"}]}, [64, 1]), (0, {}, [0])],
+    [
+        (128, {}, [128]),
+        (129, {}, [128, 1]),
+        (65, {"taints": [{"key": "a"}]}, [64, 1]),
+        (65, {"attributes": {"a": {"ints": [1]}}}, [64, 1]),
+        (0, {}, [0]),
+    ],
 )
 def test_a_pool_is_parted_at_kubernetes_limits(count, fields, sizes):
     writes = plan(NAME, NODE, [pool(count, **fields)], [])
@@ -91,6 +99,38 @@ def test_after_the_writes_nothing_is_left_to_do(before, after):
     assert plan(NAME, NODE, [pool(after)], known) == []
     assert sum(len(each["spec"]["devices"]) for each in known) == after
     assert {each["spec"]["pool"]["generation"] for each in known} == {2}
+
+
+def test_counters_lie_in_slices_of_their_own_before_the_devices():
+    device = {"name": "gpu-0", "consumesCounters": [{"counterSet": "set-0", "counters": {"memory": {"value": "1"}}}]}
+    counters = [{"name": f"set-{number}", "counters": {"memory": {"value": "1024Mi"}}} for number in range(9)]
+    parted = Pool("node-b", [device] * 65, counters=counters)
+    writes = plan(NAME, NODE, [parted], [])
+    told = [
+        (len(spec.get("sharedCounters", ())), len(spec.get("devices", ())))
+        for spec in (write.object["spec"] for write in writes)
+    ]
+    assert told == [(8, 0), (1, 0), (0, 64), (0, 1)]
+    assert not any("devices" in write.object["spec"] and "sharedCounters" in write.object["spec"] for write in writes)
+    known = published(writes)
+    assert plan(NAME, NODE, [parted], known) == []
+
+
+def test_a_slice_that_held_devices_and_now_holds_counters_loses_its_devices():
+    known = published(plan(NAME, NODE, [pool()], []))
+    writes = plan(NAME, NODE, [Pool("node-b", pool().devices, counters=[{"name": "set", "counters": {}}])], known)
+    assert [type(write) for write in writes] == [Patch, Create]
+    assert writes[0].fields["spec"]["devices"] is None
+    assert writes[0].fields["spec"]["sharedCounters"] == [{"name": "set", "counters": {}}]
+
+
+def test_what_an_api_server_writes_otherwise_or_adds_is_no_change():
+    taint = {"key": "a", "value": "1", "effect": "NoSchedule"}
+    of_driver = pool(1, capacity={"memory": {"value": "1024Mi"}}, taints=[taint])
+    served = pool(1, capacity={"memory": {"value": "1Gi"}}, taints=[{**taint, "timeAdded": "2026-01-01T00:00:00Z"}])
+    known = published(plan(NAME, NODE, [served], []))
+    assert plan(NAME, NODE, [of_driver], known) == []
+    assert plan(NAME, NODE, [pool(1, capacity={"memory": {"value": "2Gi"}}, taints=[taint])], known) != []
 
 
 def test_a_pool_that_is_no_more_goes_and_other_drivers_stay():

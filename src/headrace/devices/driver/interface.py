@@ -15,12 +15,14 @@ class PrepareError(Exception):
 class Pool:
     """The devices of one pool on this node, as ResourceSlice's spec.devices writes them.
 
-    `slice_names` are given to its slices in order, before computed ones.
+    `slice_names` are given to its slices in order, before computed ones. `counters`: the counter sets that devices
+    consume, as spec.sharedCounters writes them.
     """
 
     name: str
     devices: Sequence[Mapping[str, Any]]
     slice_names: Sequence[str] = ()
+    counters: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,62 +1,54 @@
-"""`gpu.example.com`: two GPUs that do not exist, for the demo and for tests. What it hands out is environment.
+"""`gpu.example.com` and `nic.example.com`: devices that do not exist. What they hand out is environment.
 
-On a node called node-a its slice has a fixed name, so that the manifest in examples/ describes it exactly.
+On a node called node-a the plain GPUs' slice has a fixed name, so that the manifest in examples/ describes it exactly.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from headrace.api.cdi import ContainerEdits, Device, InvalidCdi
+from headrace.devices.driver import gpu_config
 from headrace.devices.driver.cdi_files import CdiFiles
 from headrace.devices.driver.interface import Allocated, Pool, Prepared, PrepareError
+from headrace.devices.driver.inventory import PLAIN, Described, gpus, nics
 
-NAME = "gpu.example.com"
+NAME, NIC_NAME = "gpu.example.com", "nic.example.com"
 SLICE_NAMES = {"node-a": "node-a-gpu.example.com-x7k2p"}
-
-DEVICES: tuple[Mapping[str, Any], ...] = (
-    {
-        "name": "gpu-0",
-        "attributes": {
-            "model": {"string": "A100"},
-            "driverVersion": {"version": "550.54.15"},
-            "numaNode": {"int": 0},
-        },
-        "capacity": {"memory": {"value": "80Gi"}},
-    },
-    {
-        "name": "gpu-1",
-        "attributes": {"model": {"string": "A100"}, "numaNode": {"int": 1}},
-        "capacity": {"memory": {"value": "40Gi"}},
-    },
-)
-
-CONFIG_VERSION, CONFIG_KIND = "gpu.example.com/v1", "GpuConfig"
-STRATEGIES = ("TimeSlicing", "SpacePartitioning")
 
 _NOT_NAME = re.compile(r"[^A-Z0-9_]")
 
 
-class SimulatedGpus:
-    """Implements `Driver`."""
+class _Simulated:
+    """Implements `Driver` but for its name and what a device is configured with."""
 
-    name = NAME
+    name: str
 
-    def __init__(self, node: str, cdi_directory: Path) -> None:
-        self._node = node
-        self._files = CdiFiles(cdi_directory, NAME, f"{NAME}/claim")
+    def __init__(
+        self,
+        node: str,
+        cdi_directory: Path,
+        prefix: str,
+        inventory: tuple[Sequence[Described], Sequence[Described]],
+        slice_names: Sequence[str] = (),
+    ) -> None:
+        self._node, self._prefix = node, prefix
+        self._devices, self._counters = inventory
+        self._slice_names = slice_names
+        self._files = CdiFiles(cdi_directory, self.name, f"{self.name}/claim")
 
     def pools(self) -> Sequence[Pool]:
-        names = (SLICE_NAMES[self._node],) if self._node in SLICE_NAMES else ()
-        return (Pool(self._node, DEVICES, names),)
+        return (Pool(self._node, self._devices, self._slice_names, self._counters),)
 
     def prepare(self, claim_uid: str, devices: Sequence[Allocated]) -> list[Prepared]:
-        known = {str(device["name"]) for device in DEVICES}
+        known = {str(device["name"]) for device in self._devices}
         for each in devices:
             if each.pool != self._node or each.device not in known:
                 raise PrepareError(f"device {each.pool}/{each.device}: this node has {', '.join(sorted(known))}")
-        entries = [Device(f"{claim_uid}-{each.device}", _edits(claim_uid, each)) for each in devices]
+        entries = [
+            Device(name, self._edits(claim_uid, each))
+            for name, each in zip(_names(claim_uid, devices), devices, strict=True)
+        ]
         try:
             names = self._files.write(claim_uid, entries)
         except (OSError, InvalidCdi) as error:
@@ -69,29 +61,61 @@ class SimulatedGpus:
         except OSError as error:
             raise PrepareError(f"CDI document: {error}") from None
 
+    def _edits(self, claim_uid: str, allocated: Allocated) -> ContainerEdits:
+        """`GPU_DEVICE_0=gpu-0` and what goes with it, numbered as the device is."""
+        number = _NOT_NAME.sub("_", allocated.device.partition("-")[2].upper())
+        variable = f"{self._prefix}_DEVICE_{number}"
+        values = {"": allocated.device, "_RESOURCE_CLAIM": claim_uid} | self._configured(allocated)
+        return ContainerEdits(env=tuple(f"{variable}{suffix}={value}" for suffix, value in values.items()))
 
-def _edits(claim_uid: str, allocated: Allocated) -> ContainerEdits:
-    """`GPU_DEVICE_0=gpu-0` and what goes with it, numbered as the device is."""
-    number = _NOT_NAME.sub("_", allocated.device.rpartition("-")[2].upper())
-    env = [f"GPU_DEVICE_{number}={allocated.device}", f"GPU_DEVICE_{number}_RESOURCE_CLAIM={claim_uid}"]
-    if strategy := _strategy(allocated):
-        env.append(f"GPU_DEVICE_{number}_SHARING_STRATEGY={strategy}")
-    return ContainerEdits(env=tuple(env))
+    def _configured(self, allocated: Allocated) -> dict[str, str]:
+        """What the configuration adds, by the variable's suffix. Raises PrepareError naming the wrong field."""
+        raise NotImplementedError
 
 
-def _strategy(allocated: Allocated) -> str:
-    """The last configured sharing strategy. Raises PrepareError naming the wrong field."""
-    chosen = ""
-    for parameters in allocated.config:
-        where = f"config of request {allocated.request!r}"
-        version, kind = parameters.get("apiVersion"), parameters.get("kind")
-        if (version, kind) != (CONFIG_VERSION, CONFIG_KIND):
-            raise PrepareError(f"{where}: {version} {kind}: must be {CONFIG_VERSION} {CONFIG_KIND}")
-        sharing = parameters.get("sharing")
+class SimulatedGpus(_Simulated):
+    """`profile`: which GPUs, as `inventory` has them. Raises ValueError where there is no such profile."""
+
+    name = NAME
+
+    def __init__(self, node: str, cdi_directory: Path, profile: str = PLAIN) -> None:
+        names = (SLICE_NAMES[node],) if node in SLICE_NAMES and profile == PLAIN else ()
+        super().__init__(node, cdi_directory, "GPU", gpus(profile), names)
+
+    def _configured(self, allocated: Allocated) -> dict[str, str]:
+        try:
+            sharing = gpu_config.sharing(allocated.config)
+        except gpu_config.InvalidConfig as wrong:
+            raise PrepareError(f"config of request {allocated.request!r}: {wrong}") from None
         if sharing is None:
-            continue
-        if not isinstance(sharing, Mapping) or sharing.get("strategy") not in STRATEGIES:
-            said = sharing.get("strategy") if isinstance(sharing, Mapping) else sharing
-            raise PrepareError(f"{where}: sharing.strategy {said!r}: must be one of {', '.join(STRATEGIES)}")
-        chosen = str(sharing["strategy"])
-    return chosen
+            return {}
+        found = {"_SHARING_STRATEGY": sharing.strategy}
+        if sharing.interval is not None:
+            found["_TIMESLICE_INTERVAL"] = sharing.interval
+        if sharing.partitions is not None:
+            found["_PARTITION_COUNT"] = str(sharing.partitions)
+        return found
+
+
+class SimulatedNics(_Simulated):
+    """Under the same PCIe roots as the GPUs of the topology profile."""
+
+    name = NIC_NAME
+
+    def __init__(self, node: str, cdi_directory: Path) -> None:
+        super().__init__(node, cdi_directory, "NIC", (nics(), ()))
+
+    def _configured(self, allocated: Allocated) -> dict[str, str]:
+        if allocated.config:
+            raise PrepareError(f"config of request {allocated.request!r}: {self.name} takes no configuration")
+        return {}
+
+
+def _names(claim_uid: str, devices: Sequence[Allocated]) -> list[str]:
+    """A claim may hold a device several times (shares, admin access): each has a name of its own."""
+    seen: dict[str, int] = {}
+    names: list[str] = []
+    for each in devices:
+        count = seen[each.device] = seen.get(each.device, 0) + 1
+        names.append(f"{claim_uid}-{each.device}" + ("" if count == 1 else f"-{count}"))
+    return names

@@ -1,6 +1,7 @@
 """Which ResourceSlices a driver must publish: pure. A change of a pool is a new generation of all its slices.
 
-A slice holds 128 devices, 64 where one of them has taints or consumes counters (Kubernetes' limits).
+A slice holds 128 devices, 64 where one of them has taints, consumes counters or has lists as attributes, or 8 counter
+sets and no device (Kubernetes' limits).
 """
 
 import hashlib
@@ -9,11 +10,13 @@ from typing import Any
 
 from headrace.api.kinds import RESOURCE_SLICE
 from headrace.api.objects import Object, metadata, name_of, uid_of, version_of
+from headrace.api.quantity import InvalidQuantity, parse
 from headrace.devices.driver.interface import Pool
 from headrace.runtime.actions import Create, Delete, Patch
 from headrace.store.protocol import Deletion, Preconditions
 
-DEVICES, DEVICES_WITH_TAINTS_OR_COUNTERS = 128, 64
+DEVICES, DEVICES_WITH_MORE, COUNTER_SETS = 128, 64, 8
+LISTS = frozenset(("strings", "ints", "bools", "versions"))
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes' generated names
 SUFFIX_LENGTH = 5
 
@@ -36,7 +39,7 @@ def plan(driver: str, node: Object, pools: Sequence[Pool], known: Sequence[Objec
 
 
 def _pool(driver: str, node: Object, pool: Pool, known: Sequence[Object]) -> list[Write]:
-    parts = _parts(pool.devices)
+    parts = _parts(pool)
     newest = max((int(each["spec"]["pool"]["generation"]) for each in known), default=0)
     current = [each for each in known if int(each["spec"]["pool"]["generation"]) == newest]
     if _agrees(current, parts, name_of(node)) and len(current) == len(known):
@@ -45,41 +48,74 @@ def _pool(driver: str, node: Object, pool: Pool, known: Sequence[Object]) -> lis
     names = [name_of(each) for each in known]
     writes: list[Write] = []
     by_name = {name_of(each): each for each in known}
-    for number, devices in enumerate(parts):
+    for number, part in enumerate(parts):
         spec = {
             "driver": driver,
             "nodeName": name_of(node),
             "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": len(parts)},
-            "devices": list(devices),
+            **part,
         }
         name = names[number] if number < len(names) else _name(driver, node, pool, number)
         before = by_name.get(name)
         if before is None:
             writes.append(Create(RESOURCE_SLICE, "", _slice(name, node, spec)))
         else:
-            writes.append(Patch(RESOURCE_SLICE, "", name, {"spec": spec}, version_of(before)))
+            fields = {key: None for key in before["spec"] if key not in spec} | spec
+            writes.append(Patch(RESOURCE_SLICE, "", name, {"spec": fields}, version_of(before)))
     return writes + [_delete(by_name[name]) for name in names[len(parts) :]]
 
 
-def _parts(devices: Sequence[Mapping[str, Any]]) -> list[Sequence[Mapping[str, Any]]]:
-    """At least one part: an empty pool is told too."""
-    small = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    size = DEVICES_WITH_TAINTS_OR_COUNTERS if small else DEVICES
-    return [devices[at : at + size] for at in range(0, len(devices), size)] or [devices]
+def _parts(pool: Pool) -> list[dict[str, Any]]:
+    """What each slice holds, counters before the devices that consume them; an empty pool is told too."""
+    counters = [
+        {"sharedCounters": list(pool.counters[at : at + COUNTER_SETS])}
+        for at in range(0, len(pool.counters), COUNTER_SETS)
+    ]
+    size = DEVICES_WITH_MORE if any(_has_more(device) for device in pool.devices) else DEVICES
+    devices = [{"devices": list(pool.devices[at : at + size])} for at in range(0, len(pool.devices), size)]
+    return [*counters, *devices] or [{"devices": []}]
 
 
-def _agrees(known: Sequence[Object], parts: Sequence[Sequence[Mapping[str, Any]]], node: str) -> bool:
+def _has_more(device: Mapping[str, Any]) -> bool:
+    values = (device.get("attributes") or {}).values()
+    return bool(device.get("taints") or device.get("consumesCounters") or any(LISTS & set(value) for value in values))
+
+
+def _agrees(known: Sequence[Object], parts: Sequence[Mapping[str, Any]], node: str) -> bool:
     if len(known) != len(parts):
         return False
     specs = [each["spec"] for each in known]
     if any(spec["pool"]["resourceSliceCount"] != len(parts) or spec.get("nodeName") != node for spec in specs):
         return False
-    told = sorted((list(spec.get("devices") or ()) for spec in specs), key=_first_name)
-    return told == sorted((list(part) for part in parts), key=_first_name)
+    return sorted(map(_content, specs), key=_order) == sorted(map(_content, parts), key=_order)
 
 
-def _first_name(devices: Sequence[Mapping[str, Any]]) -> str:
-    return str(devices[0]["name"]) if devices else ""
+def _content(part: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    counters, devices = part.get("sharedCounters") or (), part.get("devices") or ()
+    return [_as_served(each) for each in counters], [_as_served(each) for each in devices]
+
+
+def _as_served(found: Any) -> Any:
+    """What an API server changes in what it stores is no difference: how a quantity is written, a taint's timeAdded."""
+    if isinstance(found, Mapping):
+        return {
+            key: _amount(value) if key == "value" and isinstance(value, str) else _as_served(value)
+            for key, value in found.items()
+            if key != "timeAdded"
+        }
+    return [_as_served(each) for each in found] if isinstance(found, list | tuple) else found
+
+
+def _amount(text: str) -> str:
+    try:
+        return str(parse(text))
+    except InvalidQuantity:  # a taint's value
+        return text
+
+
+def _order(content: tuple[list[Any], list[Any]]) -> tuple[str, str]:
+    counters, devices = content
+    return counters[0]["name"] if counters else "", devices[0]["name"] if devices else ""
 
 
 def _name(driver: str, node: Object, pool: Pool, number: int) -> str:

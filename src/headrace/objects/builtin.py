@@ -1,7 +1,7 @@
 """The built-in kinds as Kubernetes' discovery tells of them: short names, categories, subresources."""
 
 from headrace.api import kinds
-from headrace.api.kinds import Kind
+from headrace.api.kinds import DEVICE_TAINT_RULE, Kind
 from headrace.objects import events
 from headrace.objects.registry import VERBS, Registry, ScalePaths, Served
 from headrace.objects.strategies import STRATEGIES
@@ -9,7 +9,6 @@ from headrace.objects.strategies.events import EventStrategy
 from headrace.objects.strategy import Strategy
 
 POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-DEVICE_TAINT_RULE = Kind("resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", namespaced=False)
 EVENTS_EVENT = Kind("events.k8s.io", "v1", "Event", "events")
 _RBAC = "rbac.authorization.k8s.io"
 ROLE = Kind(_RBAC, "v1", "Role", "roles")

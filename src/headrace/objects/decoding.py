@@ -147,6 +147,8 @@ def _keeps_zero(schema: Any) -> bool:
 
 
 def _of_map(item: Any, schema: Any) -> Any:
+    if item is None and reference(schema) == _QUANTITY:
+        return "0"
     return {} if item is None and "properties" in resolve(schema) else item
 
 

@@ -89,7 +89,7 @@ def always_written(name: str) -> tuple[str, ...]:
         field
         for field, value in schema.get("properties", {}).items()
         if (keeps_default(name, value) and (value["default"] != {} or "properties" in resolve(value)))
-        or (field in schema.get("required", ()) and reference(value) == QUANTITY)
+        or (field in schema.get("required", ()) and reference(value) == QUANTITY and not value.get(POINTER))
     )
 
 

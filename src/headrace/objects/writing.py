@@ -272,6 +272,8 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     if not wanted.subresource:
         strategy.admit_change(home.rows, obj, old, format_time(home.wall()))
     metadata.validate_update(meta, was, strategy.name_errors, errors)
+    if not served.custom and strategy.judges_metadata:
+        metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     if errors:
         raise refusals.invalid(served.kind, wanted.name, errors)

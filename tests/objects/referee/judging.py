@@ -1,4 +1,4 @@
-"""One request to two servers, and what their answers say: the verdict, the fields it names, the object it would store."""
+"""One request to two servers, and what they answer: the verdict, the fields it names, the object it would store."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from headrace.client.errors import ApiError
 from headrace.client.http import Client
 from headrace.client.paths import collection_path, object_path
 
+STAMPED = ("timeAdded", "lastTransitionTime")  # with the second of the write
+TOKEN = "kube-api-access-"
 PROTECTION = "kubernetes.io/pvc-protection"
 LIFECYCLE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable")
 STRICT_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "referee"}
@@ -94,6 +96,7 @@ def _without_protection(obj: dict[str, Any]) -> None:
     A claim's finalizer waits for a controller of volumes; a new node's taint for one that watches its heartbeats, which
     here decides by the node's condition.
     """
+    _without_tokens(obj)
     finalizers = [each for each in obj["metadata"].get("finalizers") or () if each != PROTECTION]
     obj["metadata"]["finalizers"] = finalizers or None
     spec = obj.get("spec")
@@ -101,7 +104,18 @@ def _without_protection(obj: dict[str, Any]) -> None:
         spec["taints"] = [each for each in spec.get("taints") or () if each.get("key") not in LIFECYCLE_TAINTS] or None
 
 
+def _without_tokens(obj: dict[str, Any]) -> None:
+    """No account's token is mounted into a Pod here: there is nothing yet that would honour it."""
+    spec = obj.get("spec")
+    if obj["kind"] != "Pod" or not isinstance(spec, dict):
+        return
+    spec["volumes"] = [each for each in spec.get("volumes") or () if not each["name"].startswith(TOKEN)] or None
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        mounts = [each for each in container.get("volumeMounts") or () if not each["name"].startswith(TOKEN)]
+        container["volumeMounts"] = mounts or None
+
+
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None and name not in STAMPED}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value

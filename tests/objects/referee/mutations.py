@@ -4,11 +4,14 @@ import copy
 import random
 from typing import Any
 
-NAMES = ("", "UPPER", "-dash", "dash-", "a.b", "a_b", "a" * 64, "a" * 254, "x y", "a/b/c", "1", "ok-name", "ünï", "a..b")
-QUANTITIES = ("0", "1", "-1", "1x", "1.5", "0.0001", "100m", "1e3", "1Gi", "1.0000001", "abc", "1E", "9223372036854775808")
+LONG = ("a" * 64, "a" * 254)
+NAMES = ("", "UPPER", "-dash", "dash-", "a.b", "a_b", *LONG, "x y", "a/b/c", "1", "ok-name", "ünï", "a..b")
+HUGE = "9223372036854775808"
+QUANTITIES = ("0", "1", "-1", "1x", "1.5", "0.0001", "100m", "1e3", "1Gi", "1.0000001", "abc", "1E", HUGE)
 NUMBERS = (-1, 0, 1, 2, 53, 100, 65535, 65536, 2**31 - 1, 2**31, 2**63, 1.5)
 LABELS = {"bad key!": "v", "ok": "bad value!", "a/b/c": "v", "x" * 64: "v", "fine": "x" * 64, "Example.com/x": "y"}
-WORDS = ("Always", "Never", "None", "Exists", "NotIn", "In", "Gt", "NoSchedule", "All", "TCP", "UDP", "Opaque", "unknown")
+POLICIES = ("Always", "Never", "None", "All", "Opaque", "unknown")
+WORDS = (*POLICIES, "Exists", "NotIn", "In", "Gt", "NoSchedule", "TCP", "UDP")
 OTHER_TYPES = (None, True, 7, "text", [], {}, ["text"], {"key": "value"}, 1.5)
 FIXED = (("apiVersion",), ("kind",))
 

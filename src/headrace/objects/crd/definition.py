@@ -38,7 +38,7 @@ class DefinitionStrategy(Strategy):
     def admit_change(self, rows: Rows, obj: Object, old: Object, now: str) -> None:
         status = obj.setdefault("status", {})
         stored, current = status.get("storedVersions") or [], storage_version(obj)
-        status["storedVersions"] = stored if current in stored else [*stored, current]
+        status["storedVersions"] = stored if not current or current in stored else [*stored, current]
         _accept(rows, obj, now)
 
     def mark_deleting(self, obj: Object, now: str) -> None:
@@ -59,6 +59,18 @@ class DefinitionStrategy(Strategy):
         wanted = f"{given.get('plural', '')}.{spec.get('group', '')}"
         if obj["metadata"].get("name", "") != wanted:
             errors.invalid("metadata.name", obj["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
+        self._rules(obj, errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        """A name cannot change, and what it is made of is immutable too: so it is not judged again."""
+        if subresource:
+            self.validate_status(obj, old, errors)
+        else:
+            self._rules(obj, errors)
+            self.validate_update(obj, old, errors)
+
+    def _rules(self, obj: Object, errors: FieldErrors) -> None:
+        spec, given = obj["spec"], obj["spec"]["names"]
         _group(spec.get("group", ""), errors)
         scope = spec.get("scope", "")
         if not scope:
@@ -151,6 +163,8 @@ def _versions(versions: list[Any], errors: FieldErrors) -> None:
         path, name = f"spec.versions[{at}]", version.get("name", "")
         if names.dns_1035_label(name):
             errors.invalid(f"{path}.name", name, ",".join(names.dns_1035_label(name)))
+            if at == 0 and name:
+                errors.invalid("spec.version", name, ",".join(names.dns_1035_label(name)))
     if len({each.get("name") for each in versions}) != len(versions):
         errors.invalid("spec.versions", versions, "must contain unique version names")
     if sum(bool(each.get("storage")) for each in versions) != 1:
@@ -185,7 +199,7 @@ def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldE
 
 def _stored(stored: list[str], versions: list[Any], errors: FieldErrors) -> None:
     path = "status.storedVersions"
-    if not any(stored):
+    if not stored or (stored == [""] and not any(version.get("storage") for version in versions)):
         errors.invalid(path, stored, "must have at least one stored version")
         return
     left = {version: at for at, version in enumerate(stored)}

@@ -27,11 +27,10 @@ _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 def check(schema: Schema, path: str, errors: FieldErrors, level: str = "root") -> None:
     """Find what keeps a schema from being structural."""
     kind = schema.get("type", "")
-    if kind == "array" and "items" not in schema:
+    if kind == "array" and not isinstance(schema.get("items"), (dict, list)):
         errors.required(f"{path}.items", "must be specified")
-    for name in _UNSUPPORTED:
-        if name in schema:
-            errors.forbidden(f"{path}.{name}", f"{name} is not supported")
+    for name in schema.keys() & set(_UNSUPPORTED):
+        errors.forbidden(f"{path}.{name}", f"{name} is not supported")
     if schema.get("uniqueItems"):
         errors.forbidden(
             f"{path}.uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -73,6 +72,8 @@ def _type(schema: Schema, kind: str, path: str, errors: FieldErrors, level: str)
         errors.required(f"{path}.type", _LEVELS[level])
     elif kind not in ("", "array", "boolean", "integer", "number", "object", "string"):
         errors.not_supported(f"{path}.type", kind, ("array", "boolean", "integer", "number", "object", "string"))
+        if "default" in schema:
+            errors.invalid(f"{path}.default", schema["default"], f"must be of type {kind}")
     if level == "root" and kind not in ("", "object"):
         errors.invalid(f"{path}.type", kind, "must be object at the root")
 

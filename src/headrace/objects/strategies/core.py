@@ -110,6 +110,9 @@ class NodeStrategy(Strategy):
                 errors.duplicate(f"status.addresses[{at}]", address)
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        ranges, given = ((each.get("spec") or {}).get("podCIDRs") or [] for each in (old, obj))
+        if ranges and given != ranges:
+            errors.forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
         was, now = ((each.get("spec") or {}).get("providerID", "") for each in (old, obj))
         if was and now != was:
             errors.invalid(

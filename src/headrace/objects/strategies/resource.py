@@ -104,6 +104,7 @@ def _stamp(resource_slice: Object, now: str) -> None:
 
 class DeviceTaintRuleStrategy(Strategy):
     has_status = True
+    may_be_replaced_unseen = False
     counts_generations = True
 
     def admit_new(self, rows: Rows, obj: Object) -> None:

@@ -44,6 +44,13 @@ class ServiceStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"loadBalancer": {}}
 
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """An address that an update leaves out stays."""
+        super().prepare_update(obj, old)
+        spec, was = obj["spec"], old["spec"]
+        if "ExternalName" not in (spec["type"], was.get("type")) and not spec.get("clusterIP") and was.get("clusterIP"):
+            spec["clusterIP"] = was["clusterIP"]
+
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         spec = obj["spec"]
         ports = spec.get("ports") or []
@@ -54,15 +61,16 @@ class ServiceStrategy(Strategy):
         _ports(ports, errors)
         validate_labels(spec.get("selector") or {}, "spec.selector", errors)
         _affinity(spec, errors)
-        own = spec.get("clusterIP", "")
-        for message in ip_errors(own) if own not in ("", "None") else ():
-            errors.invalid("spec.clusterIPs[0]", own, message)
         for at, address in enumerate(spec.get("externalIPs") or ()):
             for message in ip_errors(address):
                 errors.invalid(f"spec.externalIPs[{at}]", address, message)
         if spec["type"] not in TYPES:
             errors.not_supported("spec.type", spec["type"], TYPES)
         _traffic(spec, ports, errors)
+        own = spec.get("clusterIP", "")
+        for message in ip_errors(own) if own not in ("", "None") else ():
+            errors.causes.clear()  # Kubernetes takes the address before it looks at anything else
+            errors.invalid("spec.clusterIPs[0]", own, message)
 
     def selectable_fields(self) -> tuple[str, ...]:
         return ("spec.clusterIP", "spec.type")

@@ -41,9 +41,19 @@ class ClaimStrategy(Strategy):
             errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
+        if _storage(obj) < _storage(old):
+            words = "field can not be less than status.capacity"
+            errors.forbidden("spec.resources.requests.storage", words)
+        if obj["spec"]["volumeMode"] != old["spec"].get("volumeMode"):
+            errors.invalid("volumeMode", obj["spec"]["volumeMode"], names.FIELD_IMMUTABLE)
         if obj["spec"] != old["spec"]:
             errors.forbidden(
                 "spec",
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
                 "claims",
             )
+
+
+def _storage(claim: Object) -> int:
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return parse(requests.get("storage", "0")).nano

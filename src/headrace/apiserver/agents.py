@@ -130,9 +130,17 @@ async def _aborting(context: Context) -> AsyncIterator[None]:
 class Agents:
     """Implements `headrace.apiserver.nodes.Nodes`. Before `start` and after `stop` no node can be reached."""
 
-    def __init__(self, store: LocalStore, *, log: FilteringBoundLogger, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: LocalStore,
+        *,
+        log: FilteringBoundLogger,
+        wall: Callable[[], float] = time.time,
+        add_services: Callable[[Any, Callers], None] = lambda server, callers: None,
+    ) -> None:
+        """`add_services` puts the jobs' services on the same port."""
         self.streams = AgentStreams(wall=wall, log=log)
-        self._store, self._wall = store, wall
+        self._store, self._wall, self._add_services = store, wall, add_services
         self._server: Any = None
         self._following: asyncio.Task[None] | None = None
 
@@ -156,6 +164,7 @@ class Agents:
         add_AgentsServicer_to_server(AgentsService(self.streams, callers), server)  # type: ignore[no-untyped-call]
         node_agent = NodeAgentService(self.streams, callers, self._store)
         add_NodeAgentServicer_to_server(node_agent, server)  # type: ignore[no-untyped-call]
+        self._add_services(server, callers)
         credentials = grpc.ssl_server_credentials(
             [(pki.key("server").read_bytes(), pki.certificate("server").read_bytes())],
             root_certificates=pki.ca_pem(),

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
+from headrace.apiserver import resize
 from headrace.apiserver.agents import Agents
 from headrace.apiserver.server import Running, serve
 from headrace.objects.home import Caller
 from headrace.objects.local import LocalStore
+from headrace.resize.service import ResizeServices
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.serve.controllers import embedded_controllers
@@ -59,7 +61,10 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
     rows = await open_rows(settings.data_dir / FILE, on_fatal=fatal)
     try:
         store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
-        agents = Agents(store, log=log)
+        services = ResizeServices(store, wall=time.time, ledger_of=lambda node: rows.ledgers.get(node))
+        agents = Agents(
+            store, log=log, add_services=lambda server, callers: resize.add_services(server, callers, services)
+        )
         async with serve(
             store, data_dir=settings.data_dir, host=settings.host, port=settings.port, nodes=agents
         ) as running:

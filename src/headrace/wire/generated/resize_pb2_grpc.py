@@ -144,3 +144,406 @@ class NodeAgent:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class ResourceManagerStub:
+    """Who has what, and who may have more: owner of the desired state.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ValidateResourceUpdate = channel.unary_unary(
+                '/headrace.resize.v1.ResourceManager/ValidateResourceUpdate',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateResponse.FromString,
+                _registered_method=True)
+        self.UpdateDesiredState = channel.unary_unary(
+                '/headrace.resize.v1.ResourceManager/UpdateDesiredState',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateResponse.FromString,
+                _registered_method=True)
+        self.ReportActualState = channel.unary_unary(
+                '/headrace.resize.v1.ResourceManager/ReportActualState',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateResponse.FromString,
+                _registered_method=True)
+        self.GetResourceState = channel.unary_unary(
+                '/headrace.resize.v1.ResourceManager/GetResourceState',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateResponse.FromString,
+                _registered_method=True)
+
+
+class ResourceManagerServicer:
+    """Who has what, and who may have more: owner of the desired state.
+    """
+
+    def ValidateResourceUpdate(self, request, context):
+        """Asks whether the workload may have these limits. If so, the room is kept for it for 10 seconds, so that an update
+        within that time finds it: of several callers who ask for the last room at once, one is allowed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateDesiredState(self, request, context):
+        """Records the desired state. It is admitted, or waits, by the ledger.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReportActualState(self, request, context):
+        """Compares what an agent reports with what is desired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetResourceState(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ResourceManagerServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ValidateResourceUpdate': grpc.unary_unary_rpc_method_handler(
+                    servicer.ValidateResourceUpdate,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateResponse.SerializeToString,
+            ),
+            'UpdateDesiredState': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateDesiredState,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateResponse.SerializeToString,
+            ),
+            'ReportActualState': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportActualState,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateResponse.SerializeToString,
+            ),
+            'GetResourceState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetResourceState,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'headrace.resize.v1.ResourceManager', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('headrace.resize.v1.ResourceManager', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class ResourceManager:
+    """Who has what, and who may have more: owner of the desired state.
+    """
+
+    @staticmethod
+    def ValidateResourceUpdate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.ResourceManager/ValidateResourceUpdate',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ValidateResourceUpdateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateDesiredState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.ResourceManager/UpdateDesiredState',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.UpdateDesiredStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportActualState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.ResourceManager/ReportActualState',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ReportActualStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetResourceState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.ResourceManager/GetResourceState',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.GetResourceStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class ActionControllerStub:
+    """Carries one change from the request to what was read back.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.RequestResourceScaling = channel.unary_unary(
+                '/headrace.resize.v1.ActionController/RequestResourceScaling',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionResponse.FromString,
+                _registered_method=True)
+
+
+class ActionControllerServicer:
+    """Carries one change from the request to what was read back.
+    """
+
+    def RequestResourceScaling(self, request, context):
+        """Answers when the action has succeeded or failed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ActionControllerServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'RequestResourceScaling': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestResourceScaling,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'headrace.resize.v1.ActionController', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('headrace.resize.v1.ActionController', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class ActionController:
+    """Carries one change from the request to what was read back.
+    """
+
+    @staticmethod
+    def RequestResourceScaling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.ActionController/RequestResourceScaling',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ScalingActionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class MonitoringServerStub:
+    """Takes what applications say about themselves.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ReportMetrics = channel.unary_unary(
+                '/headrace.resize.v1.MonitoringServer/ReportMetrics',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsResponse.FromString,
+                _registered_method=True)
+        self.WatchPerformanceEvents = channel.unary_stream(
+                '/headrace.resize.v1.MonitoringServer/WatchPerformanceEvents',
+                request_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.WatchPerformanceEventsRequest.SerializeToString,
+                response_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.PerformanceEvent.FromString,
+                _registered_method=True)
+
+
+class MonitoringServerServicer:
+    """Takes what applications say about themselves.
+    """
+
+    def ReportMetrics(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchPerformanceEvents(self, request, context):
+        """Performance events as they happen: JSON texts of the documented schema.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_MonitoringServerServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ReportMetrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportMetrics,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsResponse.SerializeToString,
+            ),
+            'WatchPerformanceEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchPerformanceEvents,
+                    request_deserializer=headrace_dot_wire_dot_generated_dot_resize__pb2.WatchPerformanceEventsRequest.FromString,
+                    response_serializer=headrace_dot_wire_dot_generated_dot_resize__pb2.PerformanceEvent.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'headrace.resize.v1.MonitoringServer', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('headrace.resize.v1.MonitoringServer', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class MonitoringServer:
+    """Takes what applications say about themselves.
+    """
+
+    @staticmethod
+    def ReportMetrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.resize.v1.MonitoringServer/ReportMetrics',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.ReportMetricsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchPerformanceEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headrace.resize.v1.MonitoringServer/WatchPerformanceEvents',
+            headrace_dot_wire_dot_generated_dot_resize__pb2.WatchPerformanceEventsRequest.SerializeToString,
+            headrace_dot_wire_dot_generated_dot_resize__pb2.PerformanceEvent.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -1,0 +1,5 @@
+from headrace.wire.generated import health_v1_pb2 as _health_v1_pb2
+from google.protobuf import descriptor as _descriptor
+from typing import ClassVar as _ClassVar
+
+DESCRIPTOR: _descriptor.FileDescriptor

@@ -1,0 +1,222 @@
+"""The gRPC faces as plain functions: validation that keeps what it allows, desired and actual state, one call."""
+
+import asyncio
+
+import pytest
+
+from headrace.api.kinds import CAPACITY_RESERVATION, POD
+from headrace.resize.service import ResizeServices, ServiceError
+from headrace.store.protocol import Deletion
+from headrace.wire.generated import resize_pb2 as wire
+from tests.resize.scene import GI, scene
+from tests.runtime.home import wall
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+STATES = wire.ResourceSyncState.State
+WEB, DB = "default/web/app", "default/db/app"
+
+
+def services(here):
+    return ResizeServices(here.store, wall=wall, ledger_of=lambda node: here.store.rows.ledgers.get(node))
+
+
+def validate(workload, cpu=0, memory=0):
+    return wire.ValidateResourceUpdateRequest(workload_id=workload, requested_cpu=cpu, requested_memory=memory)
+
+
+async def test_the_designs_example_is_refused_in_its_words_and_what_fits_is_kept_for_ten_seconds():
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        refused = await service.validate(validate(WEB, cpu=5))
+        assert not refused.allowed
+        assert refused.reason.startswith(
+            "Insufficient CPU: node node-a: insufficient cpu: 3 more wanted, 2 available of 8"
+        )
+        assert refused.available_cpu_milli == 2000
+        allowed = await service.validate(validate(WEB, cpu=4))
+        assert (allowed.allowed, allowed.reason, allowed.available_cpu_milli) == (True, "", 0)
+        assert not (await service.validate(validate(DB, cpu=4))).allowed
+        await here.settle(10.1)
+        assert (await service.validate(validate(DB, cpu=4))).allowed
+        assert len((await here.store.list(CAPACITY_RESERVATION)).items) == 1  # the first has expired and is gone
+
+
+async def test_memory_is_named_when_memory_is_short():
+    async with scene(memory="2Gi") as here:
+        await here.pod("web", 1000, 1024)
+        answer = await services(here).validate(validate(WEB, memory=4096))
+        assert answer.reason.startswith(
+            "Insufficient Memory: node node-a: insufficient memory: 3Gi more wanted, 1Gi avail"
+        )
+
+
+async def test_the_update_consumes_what_was_kept_for_it():
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        assert (await service.validate(validate(WEB, cpu=4))).allowed
+        answer = await service.update_desired(wire.UpdateDesiredStateRequest(workload_id=WEB, cpu_limit=4))
+        assert (answer.success, answer.sync_state) == (True, STATES.PENDING)
+        await here.settle()
+        assert await here.limits("web") == (4000, 4000, 4000)
+        assert here.store.rows.ledgers["node-a"].room("cpu") == 0
+        await here.settle(11)
+        assert here.store.rows.ledgers["node-a"].holders.keys() == {"Pod default/web", "Pod default/db"}
+
+
+async def test_asking_again_prolongs_and_moves_what_is_kept():
+    async with scene(cpu="8") as here:
+        await here.pod("web", 2000)
+        service = services(here)
+        for cpu, free in ((6, 2000), (8, 0), (3, 5000)):
+            assert (await service.validate(validate(WEB, cpu=cpu))).available_cpu_milli == free
+        assert len((await here.store.list(CAPACITY_RESERVATION)).items) == 1
+
+
+async def test_request_scaling_answers_with_what_was_read_back():
+    async with scene() as here:
+        await here.pod("web", 2000, 1024)
+        request = wire.ScalingActionRequest(
+            node_id="node-a", workload_id=WEB, target_cpu_limit=4, target_memory_limit=2048
+        )
+        answer = await services(here).request_scaling(request)
+        assert (answer.success, answer.sync_state, answer.actual_cpu_limit, answer.actual_memory_limit) == (
+            True,
+            STATES.SYNCHRONIZED,
+            4,
+            2048,
+        )
+        state = await services(here).state(wire.GetResourceStateRequest(workload_id=WEB))
+        assert (state.desired_cpu, state.actual_cpu, state.actual_memory_bytes) == (4, 4, 2 * GI)
+        assert state.sync_state == STATES.SYNCHRONIZED
+
+
+async def test_request_scaling_that_does_not_fit_says_so_and_a_deferred_one_answers_at_once():
+    async with scene(cpu="4") as here:
+        await here.pod("web", 2000)
+        service = services(here)
+        answer = await service.request_scaling(wire.ScalingActionRequest(workload_id=WEB, target_cpu_limit=8))
+        assert (answer.success, answer.reason) == (False, "InsufficientCPU")
+        assert answer.message.startswith("Insufficient CPU: ")
+        deferred = wire.ScalingActionRequest(workload_id=WEB, target_cpu_limit=8, on_insufficient="Defer")
+        answer = await service.request_scaling(deferred)
+        assert (answer.success, answer.sync_state, answer.reason) == (False, STATES.PENDING, "Deferred")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "words"),
+    [
+        (wire.ScalingActionRequest(workload_id=WEB), "INVALID_ARGUMENT", "must be greater than 0"),
+        (wire.ScalingActionRequest(workload_id="web", cpu_milli=10), "INVALID_ARGUMENT", "namespace/pod/container"),
+        (wire.ScalingActionRequest(workload_id="default/no/app", cpu_milli=10), "NOT_FOUND", "no such Pod"),
+        (wire.ScalingActionRequest(workload_id="default/web/no", cpu_milli=10), "NOT_FOUND", "no such container"),
+        (wire.ScalingActionRequest(workload_id=WEB, cpu_milli=5), "INVALID_ARGUMENT", "must be at least 10m"),
+        (wire.ScalingActionRequest(node_id="x", workload_id=WEB, cpu_milli=50), "INVALID_ARGUMENT", "runs on 'node-a'"),
+    ],
+)
+async def test_bad_requests_are_told_what_is_wrong(request_, code, words):
+    async with scene() as here:
+        await here.pod("web", 2000)
+        with pytest.raises(ServiceError) as error:
+            await services(here).request_scaling(request_)
+        assert error.value.code == code
+        assert words in error.value.message
+
+
+async def test_what_an_agent_reports_is_compared_with_what_is_desired():
+    async with scene() as here:
+        await here.pod("web", 2000, 1024)
+        service = services(here)
+
+        async def report(**told):
+            answer = await service.report_actual(wire.ReportActualStateRequest(workload_id=WEB, **told))
+            return answer.synchronized, answer.drift_detected, answer.sync_state
+
+        assert await report(cpu_limit=2, memory_limit=1024, update_success=True) == (True, False, STATES.SYNCHRONIZED)
+        assert await report(cpu_limit=1, memory_limit=1024, update_success=True) == (False, True, STATES.DRIFT_DETECTED)
+        assert await report(cpu_milli=2000, memory_bytes=GI, update_success=True) == (True, False, STATES.SYNCHRONIZED)
+        assert await report(cpu_limit=2, memory_limit=1024, update_success=False) == (False, False, STATES.FAILED)
+        missing = await service.state(wire.GetResourceStateRequest(workload_id="default/no/app"))
+        assert not missing.found
+
+
+async def race(here, service, both):
+    """Two ask for the last 2 CPUs at once."""
+    answers = await asyncio.gather(*both(service))
+    available = here.store.rows.ledgers["node-a"].room("cpu")
+    assert available >= 0
+    return answers
+
+
+def two_validations(service):
+    return service.validate(validate(WEB, cpu=4)), service.validate(validate(DB, cpu=5))
+
+
+async def forget(here):
+    for each in (await here.store.list(CAPACITY_RESERVATION)).items:
+        await here.store.delete(CAPACITY_RESERVATION, each["metadata"]["name"], "default", Deletion())
+
+
+async def many_races(times):
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        won = 0
+        for _ in range(times):
+            answers = await race(here, service, two_validations)
+            won += [answer.allowed for answer in answers].count(True)
+            assert all(answer.allowed or answer.reason.startswith("Insufficient CPU") for answer in answers)
+            await forget(here)
+        assert won == times
+
+
+async def test_two_that_ask_for_the_last_room_at_once_exactly_one_wins_50_of_50():
+    await many_races(50)
+
+
+@pytest.mark.slow
+async def test_two_that_ask_for_the_last_room_at_once_exactly_one_wins_10000_of_10000():
+    await many_races(10_000)
+
+
+async def test_two_updates_of_the_last_room_one_is_admitted_and_one_waits():
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        await asyncio.gather(
+            service.update_desired(wire.UpdateDesiredStateRequest(workload_id=WEB, cpu_limit=4)),
+            service.update_desired(wire.UpdateDesiredStateRequest(workload_id=DB, cpu_limit=5)),
+        )
+        await here.settle()
+        states = [await service.state(wire.GetResourceStateRequest(workload_id=each)) for each in (WEB, DB)]
+        assert sorted(state.sync_state for state in states) == [STATES.PENDING, STATES.SYNCHRONIZED]
+        [waits] = [state for state in states if state.sync_state == STATES.PENDING]
+        assert waits.reason == "Deferred"
+        assert "insufficient cpu: 2 more wanted, 0 available of 8" in waits.message
+
+
+async def test_two_scaling_requests_for_the_last_room_one_succeeds_and_one_is_refused():
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        answers = await asyncio.gather(
+            service.request_scaling(wire.ScalingActionRequest(workload_id=WEB, target_cpu_limit=4)),
+            service.request_scaling(wire.ScalingActionRequest(workload_id=DB, target_cpu_limit=5)),
+        )
+        assert sorted(answer.success for answer in answers) == [False, True]
+        assert {answer.reason for answer in answers} == {"InsufficientCPU", "Synchronized"}
+
+
+async def test_a_validation_for_a_pod_that_goes_leaves_nothing_behind():
+    async with scene() as here:
+        await here.pod("web", 2000)
+        assert (await services(here).validate(validate(WEB, cpu=4))).allowed
+        await here.store.delete(POD, "web", "default", Deletion(grace_seconds=0))
+        await here.settle(11)
+        assert (await here.store.list(CAPACITY_RESERVATION)).items == []

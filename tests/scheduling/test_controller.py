@@ -19,9 +19,10 @@ from headrace.api.kinds import (
 )
 from headrace.devices.controller import Claims, PodClaims
 from headrace.objects.local import Caller
+from headrace.runtime.clock import LoopClock
 from headrace.scheduling.controller import Scheduler
 from headrace.store.protocol import Deletion
-from tests.runtime.home import controllers, open_store, running
+from tests.runtime.home import controllers, open_store, running, wall
 
 pytestmark = pytest.mark.looptime
 EXAMPLES = Path(__file__).parents[2] / "examples" / "devices"
@@ -38,7 +39,8 @@ async def scheduled():
     await store.create(NAMESPACE, {"metadata": {"name": "default"}})
     manager = controllers(store)
     ids = iter(f"share-{number}" for number in range(1000))
-    manager.add(Scheduler(manager.informers, new_id=lambda: next(ids), yield_now=nothing), workers=1)
+    scheduler = Scheduler(manager.informers, clock=LoopClock(wall), new_id=lambda: next(ids), yield_now=nothing)
+    manager.add(scheduler, workers=4)
     manager.add(PodClaims(manager.informers))
     manager.add(Claims(manager.informers, store))
     async with running(manager):

@@ -52,7 +52,8 @@ def test_a_claim_is_allocated_and_reserved_in_one_write_before_the_binding():
     assert isinstance(patch, Patch)
     assert isinstance(binding, Subresource)
     consumer = {"resource": "pods", "name": "trainer", "uid": "u1"}
-    assert patch.fields == {"status": {"allocation": ALLOCATION, "reservedFor": [consumer]}}
+    stamped = {**ALLOCATION, "allocationTimestamp": "1970-01-01T00:00:00Z"}
+    assert patch.fields == {"status": {"allocation": stamped, "reservedFor": [consumer]}}
     assert patch.version == "3"
 
 
@@ -77,7 +78,7 @@ def test_when_nothing_fits_what_was_allocated_for_this_pod_alone_is_given_back()
     actions = plan(Seen(pod(), (FULL,), {"ours": ours, "shared": shared}), now=0)
     cleared = [each for each in actions if isinstance(each, Patch) and each.kind.kind == "ResourceClaim"]
     assert [(each.name, each.fields) for each in cleared] == [
-        ("ours", {"status": {"allocation": None, "reservedFor": None}})
+        ("ours", {"status": {"allocation": None, "reservedFor": None, "devices": None}})
     ]
     assert bindings(actions) == []
 

@@ -1,77 +1,112 @@
-"""Runs the scheduler on the embedded home: one Pod at a time, by priority, allocation searched in small slices."""
+"""Runs the scheduler on the embedded home: one decision at a time, its writes beside those of others.
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+Decisions are made one after another on a view that counts what was decided but not yet written, so that the writes of
+several Pods may be on their way at once. The guard of the store has the last word.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from headrace.api import node_selectors
-from headrace.api.kinds import CAPACITY_RESERVATION, DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from headrace.api.kinds import (
+    CAPACITY_RESERVATION,
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+)
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of
-from headrace.devices.allocate.allocator import Allocated, Failed, GaveUp, Outcome, Search, Unsatisfiable
-from headrace.devices.allocate.why import report
+from headrace.devices.allocate.allocator import WORK_IN_ALL
 from headrace.devices.plan import RESERVED_LIMIT, claim_of_entry
 from headrace.ledger.pods import TERMINAL, charged, contribution
-from headrace.runtime.actions import Action, Again, Subresource
+from headrace.runtime.actions import Action, Again, Patch, Subresource
 from headrace.runtime.cache import Informers
+from headrace.runtime.clock import Clock
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
 from headrace.runtime.refusals import Refusal, Refusals
-from headrace.scheduling import plan
-from headrace.scheduling.filters import Candidate, Wanted, host_ports, reasons
+from headrace.scheduling import extended, plan
+from headrace.scheduling.devices import DeviceSearch
+from headrace.scheduling.filters import Wanted, host_ports
+from headrace.scheduling.kept import Kept, sort_of
+from headrace.scheduling.parked import AMOUNTS, DEVICES, EVERYTHING, Parked, claims_named, wants
 from headrace.scheduling.plan import Placement, Seen
-from headrace.scheduling.view import View, score
+from headrace.scheduling.readiness import readiness
+from headrace.scheduling.view import View
 from headrace.store.protocol import Refused
 
 SCHEDULER_NAME = "default-scheduler"
-PENDING = "pending"
-SEARCH_AGAIN_SECONDS = 30.0
-EXPLAINED_NODES = 10  # on larger fleets the condition counts nodes, and `headrace explain` has the details
+BY_CLAIM = "claim"
+SEARCH_AGAIN_SECONDS, SEARCH_AGAIN_LONGEST_SECONDS = 5.0, 300.0
+GAVE_UP = "search gave up"
+BY_DEVICES = frozenset({DEVICES})
+NOT_AVAILABLE = "resourceclaim not available on the node"
 
 
 class Scheduler:
-    """`new_id` names shares of devices; `yield_now` lets others run between two slices of a search."""
+    """`new_id` names shares of devices; `yield_now` lets others run between two slices of a search, which gives up
+    after `search_limit` of work on a node."""
 
     name = "scheduler"
 
     def __init__(
-        self, informers: Informers, *, new_id: Callable[[], str], yield_now: Callable[[], Awaitable[None]]
+        self,
+        informers: Informers,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        yield_now: Callable[[], Awaitable[None]],
+        search_limit: int = WORK_IN_ALL,
     ) -> None:
         self._pods = informers.of(POD)
         self._claims = informers.of(RESOURCE_CLAIM)
         nodes, slices, classes = informers.of(NODE), informers.of(RESOURCE_SLICE), informers.of(DEVICE_CLASS)
-        self._pods.add_index(PENDING, lambda pod: (PENDING,) if is_pending(pod) else ())
-        reservations = informers.of(CAPACITY_RESERVATION)
-        self.view = View(nodes, self._pods, self._claims, slices, classes, reservations)
-        self._new_id, self._yield_now = new_id, yield_now
+        reservations, rules = informers.of(CAPACITY_RESERVATION), informers.of(DEVICE_TAINT_RULE)
+        self._pods.add_index(BY_CLAIM, lambda pod: claim_keys(pod) if is_pending(pod) else ())
+        self.view = View(nodes, self._pods, self._claims, slices, classes, reservations, rules)
+        self._search = DeviceSearch(self.view.inventory, new_id=new_id, yield_now=yield_now, limit=search_limit)
+        self._clock, self._kept, self._parked = clock, Kept(), Parked()
+        self._deciding = asyncio.Lock()
         self._refusals: Refusals[str] = Refusals()
+        self._gave_up: dict[str, int] = {}
         self.sources: Sequence[Source] = (
             Source(self._pods, self._after_pod),
             Source(nodes, self._after_node),
             Source(self._claims, self._after_claim),
-            Source(slices, self._everyone),
-            Source(classes, self._everyone),
+            Source(slices, self._after_devices),
+            Source(classes, self._after_devices),
+            Source(rules, self._after_devices),
             Source(reservations, self._after_reservation),
         )
 
     # What makes which Pod be looked at again
 
-    def _waiting(self) -> list[str]:
-        pods = sorted(self._pods.indexed(PENDING, PENDING), key=_order)
-        return [key_of(pod) for pod in pods]
-
-    def _everyone(self, before: Object | None, after: Object | None) -> Iterable[str]:
-        return self._waiting()
+    def _after_devices(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return self._parked.waiting_for(DEVICES)
 
     def _after_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
         if after is not None and is_pending(after):
             return (key_of(after),)
-        if before is None or not (node := (before.get("spec") or {}).get("nodeName")):
+        if before is None:
+            return ()
+        if is_pending(before):
+            self._gone(key_of(before))
+        if not (node := (before.get("spec") or {}).get("nodeName")):
             return ()
         held = charged(before)
         left = charged(after) if after is not None else None
         if held is None or (left is not None and left.held() == held.held()):
             return ()
         self._refusals.ledger_changed(str(node))
-        return self._waiting()
+        return self._parked.waiting_for(AMOUNTS)
+
+    def _gone(self, key: str) -> None:
+        """It was placed, or it went: nothing is remembered of it."""
+        self._parked.drop(key)
+        self._refusals.forget(key)
+        self._gave_up.pop(key, None)
 
     def _after_node(self, before: Object | None, after: Object | None) -> Iterable[str]:
         if before is not None and after is not None and _placement_facts(before) == _placement_facts(after):
@@ -79,62 +114,83 @@ class Scheduler:
         node = after if after is not None else before
         assert node is not None
         self._refusals.ledger_changed(name_of(node))
-        return self._waiting()
+        return self._parked.all()
 
     def _after_reservation(self, before: Object | None, after: Object | None) -> Iterable[str]:
         for each in (before, after):
             if each is not None:
                 self._refusals.ledger_changed(str((each.get("spec") or {}).get("node")))
-        return self._waiting()
+        return self._parked.waiting_for(AMOUNTS)
 
     def _after_claim(self, before: Object | None, after: Object | None) -> Iterable[str]:
-        was = (before or {}).get("status") or {}
-        now = (after or {}).get("status") or {}
-        if was.get("allocation") and not now.get("allocation"):
-            return self._waiting()
         claim = after if after is not None else before
         assert claim is not None
-        key = key_of(claim)
-        return [pod for pod in self._waiting() if key in self._claim_keys(self._pods.get(pod) or {})]
-
-    @staticmethod
-    def _claim_keys(pod: Fields) -> list[str]:
-        names = [claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
-        return [f"{namespace_of(pod)}/{name}" for name in names if name]
+        users = [key_of(pod) for pod in self._pods.indexed(BY_CLAIM, key_of(claim))]
+        was = ((before or {}).get("status") or {}).get("allocation")
+        now = ((after or {}).get("status") or {}).get("allocation")
+        return dict.fromkeys((*users, *self._parked.waiting_for(DEVICES))) if was and not now else users
 
     # One look
 
     async def observe(self, key: str) -> Seen | None:
-        self.view.forget(key)
-        pod = self._pods.get(key)
-        if pod is None or not is_pending(pod):
-            return None
-        spec: Fields = pod.get("spec") or {}
-        wanted = Wanted(key, spec, contribution(pod).admitted(), host_ports(spec))
-        candidates = list(self.view.candidates())
+        """`plan` is called on the answer without a pause, so that no other Pod is decided in between."""
+        async with self._deciding:
+            self.view.forget(key)
+            pod = self._pods.get(key)
+            if pod is None or not is_pending(pod):
+                return None
+            self._parked.put(pod, EVERYTHING)
+            return await self._look(key, pod)
+
+    async def _look(self, key: str, pod: Object) -> Seen:
+        if (pod.get("spec") or {}).get("schedulingGates"):
+            return Seen(pod, ())
         if unmade := _unmade_claim(pod):
             told = f'waiting for the resourceclaim of entry "{unmade}" to be created from its template'
             return Seen(pod, (), waiting=told)
+        if given := next((each for each in claim_keys(pod) if self.view.is_given(each, key)), ""):
+            return Seen(pod, (), waiting=f"resource claim {given} is in the process of being allocated")
+        wanted = self._wanted(pod)
+        candidates = list(self.view.candidates())
         claims, blocked = self._claims_of(pod)
-        placements = [
-            Placement(each.name, self._reasons(wanted, each), score(each.ledger, wanted.amounts)) for each in candidates
-        ]
-        if claims and not blocked:
-            nodes = {each.name: each.node for each in candidates}
-            placements, blocked = await self._with_devices(placements, claims, nodes)
-        return Seen(pod, placements, claims, blocked)
+        made = self._claims.get(f"{namespace_of(pod)}/{extended.claim_name(pod)}") if wanted.backed else None
+        if made is not None:
+            claims[name_of(made)] = made
+        sort = sort_of(wanted)
+        placements = []
+        for each in candidates:
+            placement = self._kept.placement(sort, wanted, each)
+            refusal = self._refusals.of(key)
+            if refusal is not None and refusal.node == each.name:
+                placement = Placement(each.name, (refusal.message,), placement.score)
+            placements.append(placement)
+        if blocked or not (claims or wanted.backed):
+            return Seen(pod, placements, claims, blocked)
+        nodes = {each.name: each.node for each in candidates}
+        placements = self._pinned(placements, claims, nodes)
+        if wanted.backed:
+            served = {each.name: wanted.served_on(each.ledger) for each in candidates}
+            placements = [self._backed(each, pod, served[each.node]) for each in placements]
+        demand = self._demand(pod, placements, claims, made)
+        placements, blocked = await self._search.search(placements, nodes, demand)
+        return Seen(pod, placements, claims, blocked, extended=made)
 
-    def _reasons(self, wanted: Wanted, candidate: Candidate) -> tuple[str, ...]:
-        refusal = self._refusals.of(wanted.key)
-        if refusal is not None and refusal.node == candidate.name:
-            return (refusal.message,)
-        return reasons(wanted, candidate)
+    def _wanted(self, pod: Object) -> Wanted:
+        spec: Fields = pod.get("spec") or {}
+        backed = frozenset(name for name in extended.asked(pod) if name in self.view.class_of)
+        return Wanted(key_of(pod), spec, contribution(pod).admitted(), host_ports(spec), backed)
+
+    def _backed(self, placement: Placement, pod: Object, resources: Sequence[str]) -> Placement:
+        backing = extended.backing(pod, {name: self.view.class_of[name] for name in resources}) if resources else None
+        return Placement(placement.node, placement.reasons, placement.score, backing=backing)
 
     def _claims_of(self, pod: Object) -> tuple[dict[str, Object], str]:
         """The Pod's claims by name, or why it cannot be placed anywhere yet."""
         claims: dict[str, Object] = {}
         for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
-            name = str(claim_of_entry(pod, entry))
+            name = claim_of_entry(pod, entry)
+            if name is None:
+                continue  # the status says that this entry needs none
             claim = self._claims.get(f"{namespace_of(pod)}/{name}")
             if claim is None:
                 return {}, f'resourceclaim "{name}" not found'
@@ -146,73 +202,57 @@ class Scheduler:
             claims[name] = claim
         return claims, ""
 
-    async def _with_devices(
+    def _pinned(
         self, placements: Sequence[Placement], claims: Mapping[str, Object], nodes: Mapping[str, Fields]
-    ) -> tuple[list[Placement], str]:
-        """Search the nodes that fit, best first, until one serves every claim that is not allocated yet."""
-        missing = {name: claim for name, claim in claims.items() if not (claim.get("status") or {}).get("allocation")}
-        selectors = [
-            claim["status"]["allocation"]["nodeSelector"]
-            for claim in claims.values()
-            if ((claim.get("status") or {}).get("allocation") or {}).get("nodeSelector")
-        ]
-        found = {each.node: each for each in placements}
-        for each in sorted(placements, key=lambda one: (-one.score, one.node)):
-            if each.reasons:
-                continue
-            if not all(node_selectors.matches(selector, nodes[each.node]) for selector in selectors):
-                found[each.node] = replace(each, reasons=("resourceclaim not available on the node",))
-                continue
-            if not missing:
-                continue
-            outcome = await self._search(nodes[each.node], list(missing.values()))
-            match outcome:
-                case Allocated(results):
-                    chosen = replace(each, allocations=dict(zip(missing, results, strict=True)))
-                    # The others stay unsearched: they fit no better, and one is enough.
-                    others = [replace(one, reasons=("not searched",)) for one in placements if one.node != each.node]
-                    return [chosen, *others], ""
-                case Unsatisfiable():
-                    short = self._why(nodes[each.node], list(missing.values())) if len(found) <= EXPLAINED_NODES else ""
-                    words = f"cannot allocate all claims ({short})" if short else "cannot allocate all claims"
-                    found[each.node] = replace(each, reasons=(words,))
-                case Failed(error=error, fatal=True):
-                    return list(found.values()), error
-                case Failed(error=error):
-                    found[each.node] = replace(each, reasons=(error,))
-                case GaveUp():
-                    found[each.node] = replace(each, reasons=(outcome.text,))
-        return list(found.values()), ""
+    ) -> list[Placement]:
+        """Allocated claims decide which nodes are left; devices that failed to be attached leave none."""
+        allocated = [claim["status"]["allocation"] for claim in claims.values() if _is_allocated(claim)]
+        selectors = [each["nodeSelector"] for each in allocated if each.get("nodeSelector")]
+        failure = readiness(claims.values(), self._clock.wall()).failure
+        found = []
+        for each in placements:
+            reason = f"{NOT_AVAILABLE} ({failure})" if failure else ""
+            if not failure and not all(node_selectors.matches(selector, nodes[each.node]) for selector in selectors):
+                reason = NOT_AVAILABLE
+            found.append(Placement(each.node, (reason,), each.score) if reason and not each.reasons else each)
+        return found
 
-    async def _search(self, node: Fields, claims: Sequence[Object]) -> Outcome:
-        search = Search(node, claims, self.view.inventory, self._ids())
-        while (outcome := search.run()) is None:
-            await self._yield_now()
-        return outcome
-
-    def _why(self, node: Fields, claims: Sequence[Object]) -> str:
-        return report(node, claims, self.view.inventory, with_conflict=False).short()
-
-    def _ids(self) -> Iterator[str]:
-        while True:
-            yield self._new_id()
+    @staticmethod
+    def _demand(
+        pod: Object, placements: Sequence[Placement], claims: Mapping[str, Object], made: Object | None
+    ) -> dict[str, Mapping[str, Object]]:
+        """By node, what is to be allocated there; the same mapping for all of them where it is the same."""
+        missing = {name: claim for name, claim in claims.items() if not _is_allocated(claim)}
+        found: dict[str, Mapping[str, Object]] = {}
+        for each in placements:
+            if each.backing is None or made is not None:
+                found[each.node] = missing
+            else:
+                claim = extended.claim_for(pod, each.backing.requests)
+                found[each.node] = {**missing, name_of(claim): claim}
+        return found
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         actions = plan.plan(seen, now)
-        for action in actions:
-            if isinstance(action, Subresource):
-                self._assume(seen, str(action.body["target"]["name"]))
-        if any("search gave up" in reason for each in seen.placements for reason in each.reasons):
-            return (*actions, Again(SEARCH_AGAIN_SECONDS))
+        key = key_of(seen.pod)
+        if node := _chosen(seen, actions):
+            self._parked.drop(key)
+            self._gave_up.pop(key, None)
+            self._assume(seen, node)
+            return actions
+        refusals = {each.node: each.reasons for each in seen.placements}
+        self._parked.put(seen.pod, BY_DEVICES if seen.blocked else wants(refusals))
+        if any(reason.startswith(GAVE_UP) for each in refusals.values() for reason in each):
+            times = self._gave_up[key] = self._gave_up.get(key, 0) + 1
+            delay = min(SEARCH_AGAIN_LONGEST_SECONDS, SEARCH_AGAIN_SECONDS * 2.0 ** (times - 1))
+            return (*actions, Again(delay))
         return actions
 
     def _assume(self, seen: Seen, node: str) -> None:
-        pod = seen.pod
-        spec: Fields = pod.get("spec") or {}
-        wanted = Wanted(key_of(pod), spec, contribution(pod).admitted(), host_ports(spec))
         chosen = next(each for each in seen.placements if each.node == node)
-        namespace = namespace_of(pod)
-        self.view.assume(wanted, node, {f"{namespace}/{name}": a for name, a in chosen.allocations.items()})
+        namespace = namespace_of(seen.pod)
+        given = {f"{namespace}/{name}": a for name, a in chosen.allocations.items() if name in seen.claims}
+        self.view.assume(self._wanted(seen.pod), node, given)
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
         """The view was behind the ledger: leave that node out until it changes, and look again."""
@@ -223,6 +263,32 @@ class Scheduler:
             words = ", ".join(f"Insufficient {name}" for name in sorted(missing)) or str(refusal)
             self._refusals.remember(Refusal(key, node, node, words))
         return ()
+
+
+def _chosen(seen: Seen, actions: Sequence[Action]) -> str:
+    """The node that these actions place the Pod on, or give it devices of."""
+    fitting = [each for each in seen.placements if not each.reasons]
+    for action in actions:
+        if isinstance(action, Subresource):
+            return str(action.body["target"]["name"])
+        if (
+            isinstance(action, Patch)
+            and action.kind == RESOURCE_CLAIM
+            and (action.fields.get("status") or {}).get("allocation")
+        ):
+            return plan.best_of(fitting).node
+    return ""
+
+
+def claim_keys(pod: Fields) -> list[str]:
+    """Keys of the claims that a Pod names, as far as they are known, with the one for its extended resources."""
+    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
+    names = [claim_of_entry(pod, entry) for entry in entries]
+    return claims_named(pod, [*names, extended.claim_name(pod)] if extended.asked(pod) else names)
+
+
+def _is_allocated(claim: Fields) -> bool:
+    return bool((claim.get("status") or {}).get("allocation"))
 
 
 def is_pending(pod: Fields) -> bool:
@@ -240,12 +306,6 @@ def _unmade_claim(pod: Fields) -> str:
     """The first entry of spec.resourceClaims whose claim has not been made from its template yet."""
     entries = (pod.get("spec") or {}).get("resourceClaims") or ()
     return next((str(entry["name"]) for entry in entries if claim_of_entry(pod, entry) is None), "")
-
-
-def _order(pod: Fields) -> tuple[int, str, str]:
-    """Higher priority first, then older ones."""
-    priority = (pod.get("spec") or {}).get("priority") or 0
-    return (-priority, str(metadata(pod).get("creationTimestamp", "")), key_of(pod))
 
 
 def _placement_facts(node: Fields) -> tuple[object, ...]:

@@ -16,12 +16,27 @@ UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoS
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a Pod asks of any node: worked out once, asked of each. `amounts` includes one `pods`."""
+    """What a Pod asks of any node: worked out once, asked of each. `amounts` includes one `pods`.
+
+    `backed`: extended resources that a node need not have, since a class of devices stands for them.
+    """
 
     key: str
     spec: Fields
     amounts: Mapping[str, int]
     ports: frozenset[tuple[str, str, int]]
+    backed: frozenset[str] = frozenset()
+
+    def amounts_on(self, ledger: Ledger) -> Mapping[str, int]:
+        """Without what is served by devices there."""
+        if not self.backed:
+            return self.amounts
+        served = self.served_on(ledger)
+        return {name: amount for name, amount in self.amounts.items() if name not in served}
+
+    def served_on(self, ledger: Ledger) -> list[str]:
+        """The extended resources that are served by devices on this node: those that it does not offer itself."""
+        return [name for name in sorted(self.backed) if ledger.total.get(name, 0) - ledger.reserved.get(name, 0) <= 0]
 
     @property
     def tolerations(self) -> Sequence[Fields]:
@@ -68,7 +83,7 @@ def reasons(pod: Wanted, candidate: Candidate) -> tuple[str, ...]:
 
 
 def insufficient(pod: Wanted, ledger: Ledger) -> tuple[str, ...]:
-    answer = ledger.admit(pod.key, pod.amounts)
+    answer = ledger.admit(f"Pod {pod.key}", pod.amounts_on(ledger))
     if not isinstance(answer, Shortfall):
         return ()
     return tuple("Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(answer.missing))

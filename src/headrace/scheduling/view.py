@@ -4,26 +4,31 @@ A placement that was decided is *assumed* until the caches show it, so that the 
 The guard of the store decides; an assumption only saves its refusals.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.api.objects import Fields, Object, key_of, name_of
+from headrace.api.objects import Fields, Object, key_of, name_of, version_of
 from headrace.devices.allocate.in_use import results_of
 from headrace.devices.allocate.inventory import Inventory
+from headrace.devices.taint_rules import selects, tainted
 from headrace.ledger.node import Ledger
 from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
 from headrace.ledger.reservations import reservation_of
 from headrace.runtime.cache import Informer
+from headrace.scheduling.extended import classes_by_resource
 from headrace.scheduling.filters import Candidate, Wanted, host_ports
 
 Ports = frozenset[tuple[str, str, int]]
+NO_PORTS: Ports = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Assumed:
-    node: str
-    claims: tuple[str, ...]
+class _Given:
+    """Devices assumed to be a claim's since a Pod's placement; `version` is the claim's that was decided on."""
+
+    pod: str
+    version: str
 
 
 class View:
@@ -37,46 +42,64 @@ class View:
         slices: Informer,
         classes: Informer,
         reservations: Informer,
+        taint_rules: Informer,
     ) -> None:
         self.inventory = Inventory()
-        self._claims = claims
+        self.class_of: Mapping[str, str] = {}  # extended resource to the class behind it
+        self._claims, self._slices, self._rules = claims, slices, taint_rules
         self._nodes: dict[str, Object] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._ports: dict[str, dict[str, Ports]] = {}
         self._placed: dict[str, str] = {}
-        self._assumed: dict[str, _Assumed] = {}
+        self._assumed: dict[str, tuple[str, ...]] = {}  # Pods, and the claims that were given to them
+        self._given: dict[str, _Given] = {}
         nodes.subscribe(self._node_changed)
         pods.subscribe(self._pod_changed)
         claims.subscribe(self._changed(self._put_claim, self.inventory.drop_claim, key_of))
         reservations.subscribe(self._reservation_changed)
         slices.subscribe(self._changed(self._put_slice, self.inventory.drop_slice, name_of))
         classes.subscribe(self._changed(self.inventory.put_class, self.inventory.drop_class, name_of))
+        classes.subscribe(lambda before, after: self._classes_changed(classes))
+        taint_rules.subscribe(self._rule_changed)
 
     def candidates(self) -> Iterator[Candidate]:
         for name, node in self._nodes.items():
-            used: Ports = frozenset().union(*self._ports.get(name, {}).values())
-            yield Candidate(node, self._ledgers[name], used)
+            ports = self._ports.get(name)
+            yield Candidate(node, self._ledgers[name], NO_PORTS.union(*ports.values()) if ports else NO_PORTS)
 
     def assume(self, pod: Wanted, node: str, allocations: Mapping[str, Fields]) -> None:
         """Count the Pod on the node, and its claims' devices as in use, until the caches say what is so."""
         self.forget(pod.key)
-        self._assumed[pod.key] = _Assumed(node, tuple(allocations))
-        self._hold(pod.key, node, pod.amounts, pod.ports)
+        self._assumed[pod.key] = tuple(allocations)
+        ledger = self._ledgers.get(node)
+        self._hold(pod.key, node, pod.amounts if ledger is None else pod.amounts_on(ledger), pod.ports)
         for claim, allocation in allocations.items():
+            known = self._claims.get(claim)
+            self._given[claim] = _Given(pod.key, version_of(known) if known is not None else "")
             self.inventory.hold(claim, results_of(({"status": {"allocation": allocation}},)))
 
     def forget(self, key: str) -> None:
-        """The assumption about this Pod is over: it was refused, or the caches show what became of it."""
-        assumed = self._assumed.pop(key, None)
-        if assumed is None:
+        """The assumption about this Pod is over: it was refused, or it is looked at anew."""
+        claims = self._assumed.pop(key, None)
+        if claims is None:
             return
         self._release(key)
-        for claim in assumed.claims:
-            known = self._claims.get(claim)
-            if known is None:
-                self.inventory.drop_claim(claim)
-            else:
-                self.inventory.put_claim(claim, known)
+        for claim in claims:
+            given = self._given.get(claim)
+            if given is not None and given.pod == key:
+                self._settle(claim, self._claims.get(claim))
+
+    def is_given(self, claim: str, pod: str) -> bool:
+        """Whether the claim is about to be allocated for another Pod."""
+        given = self._given.get(claim)
+        return given is not None and given.pod != pod
+
+    def _settle(self, key: str, claim: Object | None) -> None:
+        self._given.pop(key, None)
+        if claim is None:
+            self.inventory.drop_claim(key)
+        else:
+            self.inventory.put_claim(key, claim)
 
     # Changes that the informers tell
 
@@ -84,10 +107,12 @@ class View:
         if after is None:
             assert before is not None
             self._nodes.pop(name_of(before), None)
+            self.inventory.drop_node(name_of(before))
             return
         facts = facts_of(after)
         name = name_of(after)
         self._nodes[name] = after
+        self.inventory.put_node(after)
         old = self._ledgers.get(name)
         holders = {} if old is None else {k: v for k, v in old.holders.items() if not k.startswith("stray ")}
         ledger = Ledger(facts.capacity, facts.reserved, node=name, floors=old.floors if old is not None else {})
@@ -105,7 +130,7 @@ class View:
                 self.forget(key)
                 self._release(key)
             return
-        self.forget(key)
+        self._assumed.pop(key, None)  # what its claims were given is settled by the claims themselves
         self._hold(key, held.node, held.held(), host_ports(pod.get("spec") or {}))
 
     def _reservation_changed(self, before: Object | None, after: Object | None) -> None:
@@ -122,12 +147,22 @@ class View:
 
     def _put_claim(self, claim: Object) -> None:
         key = key_of(claim)
-        if any(key in assumed.claims for assumed in self._assumed.values()) and not _is_allocated(claim):
+        given = self._given.get(key)
+        if given is not None and not _is_allocated(claim) and version_of(claim) == given.version:
             return  # the write that allocates it is on its way
-        self.inventory.put_claim(key, claim)
+        self._settle(key, claim)
 
     def _put_slice(self, resource_slice: Object) -> None:
-        self.inventory.put_slice(name_of(resource_slice), resource_slice)
+        self.inventory.put_slice(name_of(resource_slice), tainted(resource_slice, self._rules))
+
+    def _rule_changed(self, before: Object | None, after: Object | None) -> None:
+        rules = [each for each in (before, after) if each is not None]
+        for resource_slice in self._slices:
+            if any(selects(rule, resource_slice) for rule in rules):
+                self._put_slice(resource_slice)
+
+    def _classes_changed(self, classes: Informer) -> None:
+        self.class_of = classes_by_resource(classes)
 
     def _hold(self, key: str, node: str, amounts: Mapping[str, int], ports: Ports) -> None:
         self._release(key)
@@ -162,14 +197,3 @@ def _is_allocated(claim: Fields) -> bool:
 
 def _holder(key: str) -> str:
     return f"Pod {key}"
-
-
-def score(ledger: Ledger, wanted: Mapping[str, int], resources: Iterable[str] = ("cpu", "memory")) -> int:
-    """kube-scheduler's LeastAllocated: the mean share that would stay free, in percent."""
-    shares = []
-    for name in resources:
-        allocatable = ledger.total.get(name, 0) - ledger.reserved.get(name, 0)
-        if allocatable > 0:
-            free = allocatable - ledger.allocated.get(name, 0) - wanted.get(name, 0)
-            shares.append(100 * max(0, free) // allocatable)
-    return sum(shares) // len(shares) if shares else 0

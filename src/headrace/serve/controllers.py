@@ -23,6 +23,8 @@ from headrace.workloads.namespaces import NamespaceDeletion
 from headrace.workloads.nodes import NodeLifecycle
 from headrace.workloads.pods import PodCollector
 
+WRITERS = 16  # so many writes of a controller share a sync of the file
+
 
 async def _yield() -> None:
     await asyncio.sleep(0)
@@ -31,15 +33,16 @@ async def _yield() -> None:
 def embedded_controllers(
     store: LocalStore, clock: Clock, log: FilteringBoundLogger, registry: CollectorRegistry
 ) -> ControllerManager:
-    """All of them on one store. The scheduler has one worker: placements are decided one after another."""
+    """All of them on one store. The scheduler decides one Pod after the other; its workers write."""
     manager = ControllerManager(
         store, clock=clock, random=random.random, metrics=ControllerMetrics(registry), log=log, ordered=True
     )
     informers = manager.informers
     kinds = tuple(served.kind for served in store.registry.at_rest() if not served.custom)
-    manager.add(Scheduler(informers, new_id=lambda: str(uuid.uuid4()), yield_now=_yield), workers=1)
-    manager.add(PodClaims(informers))
-    manager.add(Claims(informers, store))
+    scheduler = Scheduler(informers, clock=clock, new_id=lambda: str(uuid.uuid4()), yield_now=_yield)
+    manager.add(scheduler, workers=WRITERS)
+    manager.add(PodClaims(informers), workers=WRITERS)
+    manager.add(Claims(informers, store), workers=WRITERS)
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))

@@ -53,10 +53,11 @@ def control_plane(store: Store, wall: Callable[[], float], random: Random) -> Co
     manager.add(
         Scheduler(
             informers,
+            clock=clock,
             new_id=lambda: str(uuid.UUID(int=random.getrandbits(128))),
             yield_now=_yield_now,
         ),
-        workers=1,
+        workers=4,
     )
     manager.add(PodClaims(informers))
     manager.add(Claims(informers, store))

@@ -1,0 +1,134 @@
+"""Which of the nodes that fit have the devices: best first, in small slices, equal Pods from standing answers."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+
+from headrace.api.objects import Fields, Object
+from headrace.devices.allocate.allocator import (
+    WORK_AT_ONCE,
+    WORK_IN_ALL,
+    Allocated,
+    Failed,
+    GaveUp,
+    Outcome,
+    Search,
+    Unsatisfiable,
+)
+from headrace.devices.allocate.inventory import Inventory
+from headrace.devices.allocate.standing import UNFIT, Standing
+from headrace.devices.allocate.why import report
+from headrace.scheduling.plan import Placement
+from headrace.scheduling.score import has_alternatives, normalized, rank
+
+EXPLAINED_NODES = 10  # on larger fleets the condition counts nodes, and `headrace explain` has the details
+STANDING_FROM_NODES = 4
+DEMANDS_KEPT = 32
+UNSATISFIABLE = "cannot allocate all claims"
+
+
+class DeviceSearch:
+    """`limit`: the work after which a search on one node gives up."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        *,
+        new_id: Callable[[], str],
+        yield_now: Callable[[], Awaitable[None]],
+        limit: int = WORK_IN_ALL,
+    ) -> None:
+        self._inventory, self._new_id, self._yield_now, self._limit = inventory, new_id, yield_now, limit
+        self._standing: OrderedDict[bytes, Standing] = OrderedDict()
+
+    async def search(
+        self,
+        placements: Sequence[Placement],
+        nodes: Mapping[str, Fields],
+        demand: Mapping[str, Mapping[str, Object]],
+    ) -> tuple[list[Placement], str]:
+        """`demand`: by node, the claims to allocate there. Answers the placements with what each node would give, as
+        far as one had to look, and the error that ends the attempt everywhere."""
+        found = {each.node: each for each in placements}
+        standing = await self._standing_for(placements, demand)
+        ranks: dict[str, int] = {}
+        for each in sorted(placements, key=lambda one: (-one.score, one.node)):
+            claims = demand.get(each.node) or {}
+            if each.reasons or not claims:
+                continue
+            if standing is not None and self._is_unfit(standing, each.node):
+                outcome: Outcome = Unsatisfiable()
+            else:
+                outcome = await self._search(nodes[each.node], list(claims.values()))
+            if isinstance(outcome, Failed) and outcome.fatal:
+                return list(found.values()), outcome.error
+            if not isinstance(outcome, Allocated):
+                found[each.node] = replace(each, reasons=(self._words(outcome, nodes, each.node, claims),))
+                continue
+            chosen = replace(each, allocations=dict(zip(claims, outcome.results, strict=True)))
+            if not has_alternatives(claims.values()):
+                return self._only(chosen, placements), ""
+            found[each.node], ranks[each.node] = chosen, rank(list(claims.values()), outcome.results)
+        for node, more in normalized(ranks).items():
+            found[node] = replace(found[node], score=found[node].score + more)
+        return list(found.values()), ""
+
+    @staticmethod
+    def _only(chosen: Placement, placements: Sequence[Placement]) -> list[Placement]:
+        """The others stay unsearched: they fit no better, and one is enough."""
+        return [chosen if one.node == chosen.node else replace(one, reasons=("not searched",)) for one in placements]
+
+    async def _search(self, node: Fields, claims: Sequence[Object]) -> Outcome:
+        search = Search(node, claims, self._inventory, self._ids(), self._limit)
+        while (outcome := search.run()) is None:
+            await self._yield_now()
+        return outcome
+
+    async def _standing_for(
+        self, placements: Sequence[Placement], demand: Mapping[str, Mapping[str, Object]]
+    ) -> Standing | None:
+        """The answer for all nodes at once, where all are asked the same; None: it is not worth it."""
+        asked = [demand.get(each.node) or {} for each in placements if not each.reasons]
+        if len(asked) < STANDING_FROM_NODES or not asked[0] or any(each is not asked[0] for each in asked):
+            return None
+        claims = list(asked[0].values())
+        key = orjson.dumps([(each.get("spec") or {}).get("devices") for each in claims])
+        standing = self._standing.get(key)
+        if standing is None:
+            standing = self._standing[key] = Standing(self._inventory, claims, self._limit)
+            if len(self._standing) > DEMANDS_KEPT:
+                self._standing.popitem(last=False)
+        self._standing.move_to_end(key)
+        while not standing.run(WORK_AT_ONCE):
+            await self._yield_now()
+        return standing
+
+    def _is_unfit(self, standing: Standing, node: str) -> bool:
+        number = self._inventory.numbers.get(node)
+        if number is None or number >= len(standing.verdicts) or standing.verdicts[number] != UNFIT:
+            return False
+        view = self._inventory.views.get(node)
+        return view is not None and not view.has_invalid  # an invalid pool has words of its own
+
+    def _words(
+        self,
+        outcome: Unsatisfiable | Failed | GaveUp,
+        nodes: Mapping[str, Fields],
+        node: str,
+        claims: Mapping[str, Object],
+    ) -> str:
+        match outcome:
+            case Failed(error=error):
+                return error
+            case GaveUp(text=text):
+                return text
+        if len(nodes) > EXPLAINED_NODES:
+            return UNSATISFIABLE
+        short = report(nodes[node], list(claims.values()), self._inventory, with_conflict=False).short()
+        return f"{UNSATISFIABLE} ({short})" if short else UNSATISFIABLE
+
+    def _ids(self) -> Iterator[str]:
+        while True:
+            yield self._new_id()

@@ -1,5 +1,6 @@
 """A driver's slices in the store: taken by the API as they are, never written twice."""
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -63,6 +64,30 @@ async def test_a_change_of_profile_is_a_new_generation_that_replaces_the_old():
             slices = (await store.list(RESOURCE_SLICE)).items
             assert {each["spec"]["pool"]["generation"] for each in slices} == {generation}
             assert {each["spec"]["pool"]["resourceSliceCount"] for each in slices} == {len(slices)}
+
+
+async def test_slices_that_somebody_removes_are_back_at_once_and_of_no_older_generation():
+    with directory() as path:
+        store = await with_node()
+        driver = SimulatedGpus("node-a", path)
+        task = asyncio.create_task(plugin(driver, store, path).run())
+        try:
+            seen = [(name, generation) async for name, generation in removals(store, 3)]
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert {name for name, _ in seen} == {"node-a-gpu.example.com-x7k2p"}
+        assert [generation for _, generation in seen] == sorted({generation for _, generation in seen})
+
+
+async def removals(store, count):
+    """The slice's name and generation, each time it is there; it is then removed, as a kubelet does when it starts."""
+    async with asyncio.timeout(10):
+        for _ in range(count):
+            while not (items := (await store.list(RESOURCE_SLICE)).items):  # noqa: ASYNC110 - the store is polled
+                await asyncio.sleep(0.02)
+            yield items[0]["metadata"]["name"], items[0]["spec"]["pool"]["generation"]
+            await store.delete(RESOURCE_SLICE, items[0]["metadata"]["name"])
 
 
 async def test_without_its_node_a_driver_waits():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from headrace.api.objects import Object
 
@@ -44,8 +44,21 @@ class Prepared:
     cdi_names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """`message` says what is wrong, in at most 1024 characters."""
+
+    pool: str
+    device: str
+    healthy: bool
+    message: str = ""
+
+
 class Driver(Protocol):
-    """Both calls are idempotent, may be cut short anywhere, and are repeated until they succeed."""
+    """Both calls are idempotent, may be cut short anywhere, and are repeated until they succeed.
+
+    They are made in a thread, at most one at a time for a claim; calls for different claims may overlap.
+    """
 
     name: str
 
@@ -57,6 +70,15 @@ class Driver(Protocol):
 
     def unprepare(self, claim_uid: str) -> None:
         """Nothing of the claim is left when this returns; one never prepared is no error. Raises PrepareError."""
+        ...
+
+
+@runtime_checkable
+class ReportsHealth(Protocol):
+    """A driver that knows how its devices are, besides."""
+
+    def health(self) -> Sequence[DeviceHealth]:
+        """Of every device; asked every few seconds."""
         ...
 
 

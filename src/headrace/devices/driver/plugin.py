@@ -5,30 +5,27 @@ A claim is read from the store at each call and its uid compared: what was asked
 
 import asyncio
 import contextlib
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import grpc
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
-from headrace.api.objects import uid_of
+from headrace.api.objects import Object, uid_of
 from headrace.devices.driver.interface import Driver, PrepareError, allocated
-from headrace.devices.driver.slices import plan
+from headrace.devices.driver.services import serve_driver, serve_registration
+from headrace.devices.driver.slices import generations, plan
+from headrace.runtime.cache import Informer
 from headrace.runtime.clock import Clock
 from headrace.runtime.perform import perform
 from headrace.store.protocol import NotFound, Store, StoreError
 from headrace.wire.generated import dra_v1_pb2 as dra
-from headrace.wire.generated import registration_pb2 as registration
-from headrace.wire.generated.dra_v1_pb2_grpc import DRAPluginServicer, add_DRAPluginServicer_to_server
-from headrace.wire.generated.registration_pb2_grpc import RegistrationServicer, add_RegistrationServicer_to_server
 
-PUBLISH_SECONDS = 30.0
+PUBLISH_SECONDS = 30.0  # the devices are asked for again at least this often
 RETRY_SECONDS = 1.0
 STOP_SECONDS = 2.0
-SOCKET_PATH_BYTES = 107  # of a unix address
 
 
 class Plugin:
@@ -42,29 +39,66 @@ class Plugin:
         self.endpoint = directory / "plugins" / driver.name / "dra.sock"
         self.registry = directory / "plugins_registry" / f"{driver.name}-reg.sock"
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._generations: dict[str, int] = {}  # the newest that this process has seen, by pool: never to go back
+        self._stale = asyncio.Event()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Until cancelled. Slices stay when it ends: devices that are in use do not vanish with their driver."""
+        """Until cancelled. Slices stay when it ends: the agent removes them if no driver comes back in time."""
+        informer = Informer(
+            self._store,
+            RESOURCE_SLICE,
+            clock=self._clock,
+            random=random.random,
+            log=self._log,
+            fields=f"spec.nodeName={self._node},spec.driver={self._driver.name}",
+        )
+        informer.subscribe(self._changed)
         async with self._serving():
-            ready()
-            while True:
-                try:
-                    pause = PUBLISH_SECONDS if await self.publish() else RETRY_SECONDS
-                except StoreError as error:
-                    self._log.warning("slices not published", error=str(error))
-                    pause = RETRY_SECONDS
-                await self._clock.sleep(pause)
+            watching = asyncio.create_task(informer.run(), name=f"informer of slices of {self._driver.name}")
+            try:
+                ready()
+                while True:
+                    await self._publish_until_changed()
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+
+    def _changed(self, before: Object | None, after: Object | None) -> None:
+        self._remember(generations([each for each in (before, after) if each is not None]))
+        self._stale.set()
+
+    async def _publish_until_changed(self) -> None:
+        """A kubelet that starts removes all slices of its node, and people do: they are written anew at once."""
+        self._stale.clear()
+        try:
+            is_published = await self.publish()
+        except (StoreError, OSError) as error:
+            self._log.warning("slices not published", error=str(error))
+            is_published = False
+        if not is_published:
+            await self._clock.sleep(RETRY_SECONDS)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PUBLISH_SECONDS):
+                await self._stale.wait()
 
     async def publish(self) -> bool:
-        """Bring the slices up to date; whether the node is there to publish for. Raises StoreError."""
+        """Bring the slices up to date; whether the node is there to publish for. Raises StoreError, OSError."""
         try:
             node = await self._store.get(NODE, self._node)
         except NotFound:
             return False
-        known = await self._store.list(RESOURCE_SLICE, fields=f"spec.nodeName={self._node}")
-        for action in plan(self._driver.name, node, self._driver.pools(), known.items):
+        pools = await asyncio.to_thread(self._driver.pools)
+        fields = f"spec.nodeName={self._node},spec.driver={self._driver.name}"
+        known = (await self._store.list(RESOURCE_SLICE, fields=fields)).items
+        self._remember(generations(known))
+        for action in plan(self._driver.name, node, pools, known, self._generations):
             await perform(self._store, action)
         return True
+
+    def _remember(self, found: Mapping[str, int]) -> None:
+        for pool, generation in found.items():
+            self._generations[pool] = max(generation, self._generations.get(pool, 0))
 
     async def prepare(self, claim: dra.Claim) -> dra.NodePrepareResourceResponse:
         with self._one_at_a_time(claim.uid) as lock:
@@ -78,7 +112,7 @@ class Plugin:
                     devices = allocated(found, self._driver.name)
                     if not devices:
                         raise PrepareError(f"claim {claim.name!r} has no device of {self._driver.name} allocated")
-                    prepared = self._driver.prepare(claim.uid, devices)
+                    prepared = await asyncio.to_thread(self._driver.prepare, claim.uid, devices)
                 except (PrepareError, StoreError) as error:
                     return dra.NodePrepareResourceResponse(error=str(error))
         return dra.NodePrepareResourceResponse(
@@ -98,7 +132,7 @@ class Plugin:
         with self._one_at_a_time(claim.uid) as lock:
             async with lock:
                 try:
-                    self._driver.unprepare(claim.uid)
+                    await asyncio.to_thread(self._driver.unprepare, claim.uid)
                 except PrepareError as error:
                     return dra.NodeUnprepareResourceResponse(error=str(error))
         return dra.NodeUnprepareResourceResponse()
@@ -106,17 +140,11 @@ class Plugin:
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         """The DRA socket first: who registers must be able to answer."""
-        servers = []
+        servers: list[grpc.aio.Server] = []
         try:
-            for path, add, servicer in (
-                (self.endpoint, add_DRAPluginServicer_to_server, _Dra(self)),
-                (
-                    self.registry,
-                    add_RegistrationServicer_to_server,
-                    _Registration(self._driver.name, self.endpoint, self._log),
-                ),
-            ):
-                servers.append(await _listen(path, add, servicer))
+            servers.append(await serve_driver(self.endpoint, self, self._driver, self._clock))
+            name = self._driver.name
+            servers.append(await serve_registration(self.registry, name, self.endpoint, self._driver, self._log))
             yield
         finally:
             self.registry.unlink(missing_ok=True)
@@ -135,58 +163,3 @@ class Plugin:
             lock, users = self._locks.pop(uid)
             if users > 1:
                 self._locks[uid] = (lock, users - 1)
-
-
-class _Dra(DRAPluginServicer):
-    def __init__(self, plugin: Plugin) -> None:
-        self._plugin = plugin
-
-    async def NodePrepareResources(
-        self, request: dra.NodePrepareResourcesRequest, context: Any
-    ) -> dra.NodePrepareResourcesResponse:
-        return dra.NodePrepareResourcesResponse(
-            claims={claim.uid: await self._plugin.prepare(claim) for claim in request.claims}
-        )
-
-    async def NodeUnprepareResources(
-        self, request: dra.NodeUnprepareResourcesRequest, context: Any
-    ) -> dra.NodeUnprepareResourcesResponse:
-        return dra.NodeUnprepareResourcesResponse(
-            claims={claim.uid: await self._plugin.unprepare(claim) for claim in request.claims}
-        )
-
-
-class _Registration(RegistrationServicer):
-    def __init__(self, name: str, endpoint: Path, log: FilteringBoundLogger) -> None:
-        self._name, self._endpoint, self._log = name, endpoint, log
-
-    async def GetInfo(self, request: registration.InfoRequest, context: Any) -> registration.PluginInfo:
-        return registration.PluginInfo(
-            type="DRAPlugin", name=self._name, endpoint=str(self._endpoint), supported_versions=["v1.DRAPlugin"]
-        )
-
-    async def NotifyRegistrationStatus(
-        self, request: registration.RegistrationStatus, context: Any
-    ) -> registration.RegistrationStatusResponse:
-        if request.plugin_registered:
-            self._log.info("registered")
-        else:
-            self._log.warning("refused by the agent", error=request.error)
-        return registration.RegistrationStatusResponse()
-
-
-async def _listen(path: Path, add: Callable[[Any, Any], None], servicer: Any) -> Any:
-    """A gRPC server on a unix socket that only its owner may reach. Raises OSError."""
-    _make_way(path)
-    server = grpc.aio.server()
-    add(servicer, server)
-    server.add_insecure_port(f"unix://{path}")
-    await server.start()
-    return server
-
-
-def _make_way(path: Path) -> None:
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise OSError(f"socket {path}: longer than {SOCKET_PATH_BYTES} bytes; choose a shorter data directory")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.unlink(missing_ok=True)

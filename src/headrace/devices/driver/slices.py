@@ -6,6 +6,7 @@ sets and no device (Kubernetes' limits).
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from headrace.api.kinds import RESOURCE_SLICE
@@ -23,9 +24,16 @@ SUFFIX_LENGTH = 5
 Write = Create | Patch | Delete
 
 
-def plan(driver: str, node: Object, pools: Sequence[Pool], known: Sequence[Object]) -> list[Write]:
+def plan(
+    driver: str,
+    node: Object,
+    pools: Sequence[Pool],
+    known: Sequence[Object],
+    newest: Mapping[str, int] = MappingProxyType({}),
+) -> list[Write]:
     """The writes that bring the node's slices of this driver from `known` to `pools`; none when they agree.
 
+    `newest`: generations, by pool, that were published before and may be gone; a pool never goes back behind them.
     New and changed slices first, then what is left over: a reader sees the new generation incomplete, never mixed.
     """
     ours = [each for each in known if each["spec"].get("driver") == driver]
@@ -34,17 +42,26 @@ def plan(driver: str, node: Object, pools: Sequence[Pool], known: Sequence[Objec
     for pool in pools:
         of_pool = [each for each in ours if each["spec"]["pool"]["name"] == pool.name]
         kept |= {name_of(each) for each in of_pool}
-        writes += _pool(driver, node, pool, of_pool)
+        writes += _pool(driver, node, pool, of_pool, newest.get(pool.name, 0))
     return writes + [_delete(each) for each in ours if name_of(each) not in kept]
 
 
-def _pool(driver: str, node: Object, pool: Pool, known: Sequence[Object]) -> list[Write]:
+def generations(slices: Sequence[Object]) -> dict[str, int]:
+    """The newest generation of each pool among these slices."""
+    found: dict[str, int] = {}
+    for each in slices:
+        pool = each["spec"]["pool"]
+        found[pool["name"]] = max(int(pool["generation"]), found.get(pool["name"], 0))
+    return found
+
+
+def _pool(driver: str, node: Object, pool: Pool, known: Sequence[Object], floor: int) -> list[Write]:
     parts = _parts(pool)
-    newest = max((int(each["spec"]["pool"]["generation"]) for each in known), default=0)
+    newest = generations(known).get(pool.name, 0)
     current = [each for each in known if int(each["spec"]["pool"]["generation"]) == newest]
     if _agrees(current, parts, name_of(node)) and len(current) == len(known):
         return []
-    generation = newest + 1
+    generation = max(newest, floor) + 1
     names = [name_of(each) for each in known]
     writes: list[Write] = []
     by_name = {name_of(each): each for each in known}

@@ -335,7 +335,28 @@ TEMPLATE = {
             id="an event of the newer group",
         ),
         pytest.param(
-            kinds.CUSTOM_RESOURCE_DEFINITION, {}, ["x", to_time(NOW - 90)], id="a kind without columns of its own"
+            kinds.CUSTOM_RESOURCE_DEFINITION,
+            {
+                "spec": {
+                    "group": "example.com",
+                    "scope": "Namespaced",
+                    "names": {"kind": "Widget", "shortNames": ["wd", "wg"]},
+                    "versions": [
+                        {"name": "v2", "served": True, "storage": True},
+                        {"name": "v1", "served": True},
+                        {"name": "v0", "served": False},
+                    ],
+                },
+                "status": {"conditions": [{"type": "Established", "status": "True"}]},
+            },
+            [
+                *("x", "Namespaced", "v1,v2(storage)", to_time(NOW - 90)),
+                *("example.com", "Widget", "wd,wg", True),
+            ],
+            id="a definition with the versions that are served",
+        ),
+        pytest.param(
+            Kind("example.com", "v1", "Plain", "plains"), {}, ["x", to_time(NOW - 90)], id="a kind without own columns"
         ),
     ],
 )

@@ -58,11 +58,12 @@ def wide(name: str) -> TableColumn:
 def printer(kind: Kind) -> Printer:
     """A kind without columns of its own shows its name and when it was created."""
     from headrace.api.tables_cluster import PRINTERS as CLUSTER
+    from headrace.api.tables_custom import PRINTERS as CUSTOM
     from headrace.api.tables_devices import PRINTERS as DEVICES
     from headrace.api.tables_pods import PRINTERS as PODS
     from headrace.api.tables_workloads import PRINTERS as WORKLOADS
 
-    for printers in (PODS, CLUSTER, WORKLOADS, DEVICES):
+    for printers in (PODS, CLUSTER, WORKLOADS, DEVICES, CUSTOM):
         found = printers.get(kind.resource)
         if found is not None:
             return found

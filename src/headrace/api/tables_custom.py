@@ -1,4 +1,4 @@
-"""The columns of custom kinds, from additionalPrinterColumns; their JSONPath is a subset of kubectl's.
+"""The columns of definitions and of custom kinds (additionalPrinterColumns); their JSONPath is a subset of kubectl's.
 
 Read are `.a.b`, `['a.b']`, `[0]`, `[*]`, `[?(@.type=="Ready")]`: what CRDs in the wild use.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from headrace.api.objects import Object, name_of
-from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, since
+from headrace.api.objects import Object, metadata, name_of
+from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, since, wide
 
 Step = str | int | None | tuple[str, str]
 
@@ -129,3 +129,36 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _definition(obj: Object, now: float) -> list[Any]:
+    spec = obj.get("spec") or {}
+    names = spec.get("names") or {}
+    versions = sorted(
+        f"{each['name']}(storage)" if each.get("storage") else str(each["name"])
+        for each in spec.get("versions") or ()
+        if each.get("served")
+    )
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    established = any((each.get("type"), each.get("status")) == ("Established", "True") for each in conditions)
+    created = metadata(obj).get("creationTimestamp", "")
+    short = ",".join(names.get("shortNames") or ())
+    name, scope, group = name_of(obj), spec.get("scope", ""), spec.get("group", "")
+    return [name, scope, ",".join(versions), created, group, names.get("kind", ""), short, established]
+
+
+PRINTERS = {
+    "customresourcedefinitions.apiextensions.k8s.io": Printer(
+        (
+            NAME,
+            TableColumn("Scope"),
+            TableColumn("Versions"),
+            TableColumn("Created At", "date"),
+            wide("Group"),
+            wide("Kind"),
+            wide("ShortNames"),
+            TableColumn("Established", "boolean", priority=1),
+        ),
+        _definition,
+    ),
+}

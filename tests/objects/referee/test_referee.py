@@ -7,40 +7,25 @@ must be the same. HEADRACE_VERDICTS says how many (default 2000), HEADRACE_VERDI
 import copy
 import os
 import random
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from headrace.api import kinds
 from headrace.api.kinds import Kind
 from headrace.client.http import Client
-from headrace.client.kubeconfig import load
 from headrace.client.paths import collection_path, object_path
-from headrace.objects.builtin import built_in_registry
-from tests.apiserver.serving import serving
-from tests.kubernetes.cluster import control_plane
 from tests.objects.referee import judging
 from tests.objects.referee.judging import Verdict
 from tests.objects.referee.mutations import mutated
+from tests.objects.referee.samples import NAMESPACE, REGISTRY, SAMPLES, Servers, kind_of, named
 
 pytestmark = pytest.mark.cluster
 
-SAMPLES: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "samples.yaml").read_text()))
 COUNT = int(os.environ.get("HEADRACE_VERDICTS", "2000"))
 SEED = int(os.environ.get("HEADRACE_VERDICTS_SEED", "1"))
-NAMESPACE = "default"
 RICH = ("Pod", "Deployment", "HorizontalPodAutoscaler")
-REGISTRY = built_in_registry()
-
-
-@dataclass(frozen=True)
-class Servers:
-    ours: Client
-    theirs: Client
 
 
 @dataclass(frozen=True)
@@ -49,26 +34,6 @@ class Difference:
     done: str
     ours: Verdict
     theirs: Verdict
-
-
-@pytest.fixture
-async def servers(kubernetes_programs: Path, tmp_path: Path) -> AsyncIterator[Servers]:
-    """Both fresh: what another test has left would decide here."""
-    directory = tmp_path / "kubernetes"
-    directory.mkdir()
-    with control_plane(directory, kubernetes_programs) as plane:
-        async with serving(tmp_path) as server, server.http() as ours, Client(load(plane.kubeconfig)) as theirs:
-            for client in (ours, theirs):
-                account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
-                await client.request("POST", collection_path(kinds.SERVICE_ACCOUNT, NAMESPACE), body=account)
-            yield Servers(ours, theirs)
-
-
-def kind_of(obj: dict[str, Any]) -> Kind:
-    group, _, version = obj["apiVersion"].rpartition("/")
-    served = REGISTRY.by_kind(group, version, obj["kind"])
-    assert served is not None
-    return served.kind
 
 
 def test_every_kind_served_has_a_sample() -> None:
@@ -122,7 +87,7 @@ async def test_new_objects_are_judged_alike(servers: Servers) -> None:
 async def test_changes_are_judged_alike(servers: Servers) -> None:
     versions: dict[tuple[Client, Kind, str], str] = {}
     for sample in SAMPLES:
-        kind, obj = kind_of(sample), _named(copy.deepcopy(sample))
+        kind, obj = kind_of(sample), named(copy.deepcopy(sample))
         for client in (servers.ours, servers.theirs):
             path = collection_path(kind, NAMESPACE if kind.namespaced else "")
             made = await client.request("POST", path, body=obj)
@@ -130,7 +95,7 @@ async def test_changes_are_judged_alike(servers: Servers) -> None:
     differences = []
     cases = damaged(SEED + 1, COUNT // 3)
     for number, (sample, obj, done) in enumerate(cases):
-        kind, name = kind_of(obj), _named(copy.deepcopy(sample))["metadata"]["name"]
+        kind, name = kind_of(obj), named(copy.deepcopy(sample))["metadata"]["name"]
 
         def stated(client: Client, obj: Any = obj, kind: Kind = kind, name: str = name, number: int = number) -> Any:
             """With the version that is there, as a client sends it; every fourth without."""
@@ -150,8 +115,3 @@ async def test_changes_are_judged_alike(servers: Servers) -> None:
         if not ours.same_as(theirs) and not on_purpose(ours, theirs):
             differences.append(Difference(obj["kind"], done, ours, theirs))
     assert not differences, told(differences, len(cases))
-
-
-def _named(obj: dict[str, Any]) -> dict[str, Any]:
-    obj["metadata"].setdefault("name", "generated")
-    return obj

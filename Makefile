@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100
 
-.PHONY: setup demo test slow reference cluster lint types layers simulate lock check clean
+.PHONY: setup demo test slow reference cluster trust trust-controls lint types layers simulate lock check clean
 
 setup: $(VENV)/.ready
 
@@ -24,7 +24,7 @@ demo: setup
 	@$(BIN)/headrace demo
 
 test: setup
-	$(BIN)/pytest -m "not slow and not slow_reference and not cluster" -n 2 --dist loadgroup
+	$(BIN)/pytest -m "not slow and not slow_reference and not cluster and not trust" -n 2 --dist loadgroup
 
 slow: setup
 	$(BIN)/pytest -m "slow"
@@ -38,6 +38,14 @@ reference: setup
 cluster: setup
 	@command -v go >/dev/null || { echo "make cluster needs Go 1.26 on PATH"; exit 1; }
 	$(BIN)/pytest -m "cluster"
+
+# Faults: kills, power cuts, failing and full disks, damage, clocks, cut lines, histories judged by porcupine (Go), with
+# strace and gcc. Each checker has a control, a wrong state that it must notice: `trust-controls` runs these alone.
+trust: setup
+	$(BIN)/pytest -m "trust" -n 2 -rP --show-capture=stdout
+
+trust-controls: setup
+	$(BIN)/pytest -m "trust" -k "control" -n 2
 
 lint: setup
 	$(BIN)/ruff check .

@@ -28,6 +28,10 @@ class AgentRefused(Exception):
         self.code, self.message = code, message
 
 
+def _ignored(node: str, samples: wire.Samples) -> None:
+    """For a server without monitoring."""
+
+
 class _Answers:
     """What an agent sends to one request. Its size is bounded by the window, which the agent must keep to."""
 
@@ -39,8 +43,10 @@ class _Answers:
 class AgentConnection:
     """One stream. `messages` is what is sent to the agent; `receive` takes in what it sends, until either ends."""
 
-    def __init__(self, node: str, version: str) -> None:
+    def __init__(self, node: str, version: str, samples: Callable[[str, wire.Samples], None] = _ignored) -> None:
+        """`samples` takes what the node's containers use, as it comes."""
         self.node, self.version = node, version
+        self._samples = samples
         self._outbox: asyncio.Queue[wire.ToAgent | None] = asyncio.Queue(OUTBOX)
         self._requests: dict[int, _Answers] = {}
         self._last_number = 0
@@ -54,6 +60,9 @@ class AgentConnection:
         """Returns when the agent goes or sends what it may not."""
         try:
             async for message in messages:
+                if message.WhichOneof("message") == "samples":
+                    self._samples(self.node, message.samples)
+                    continue
                 answers = self._requests.get(message.request_id)
                 if answers is None:
                     continue  # its asker went away; what was under way still arrives
@@ -112,8 +121,14 @@ class AgentConnection:
 class AgentStreams:
     """Implements `headrace.apiserver.nodes.Nodes`; forwards the NodeAgent service. `wall`: seconds since the epoch."""
 
-    def __init__(self, *, wall: Callable[[], float], log: FilteringBoundLogger) -> None:
-        self._wall, self._log = wall, log
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float],
+        log: FilteringBoundLogger,
+        samples: Callable[[str, wire.Samples], None] = _ignored,
+    ) -> None:
+        self._wall, self._log, self.samples = wall, log, samples
         self._connections: dict[str, AgentConnection] = {}
 
     def connected(self) -> list[str]:

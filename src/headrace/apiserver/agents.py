@@ -66,7 +66,7 @@ class AgentsService(AgentsServicer):
             said = f"hello.node {first.hello.node!r}: must be the certificate's, {identity.node!r}"
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
             return
-        connection = AgentConnection(identity.node, first.hello.version)
+        connection = AgentConnection(identity.node, first.hello.version, self._agents.samples)
         self._agents.connect(connection)
         receiving = asyncio.create_task(connection.receive(messages), name=f"agent {identity.node}")
         try:
@@ -137,9 +137,10 @@ class Agents:
         log: FilteringBoundLogger,
         wall: Callable[[], float] = time.time,
         add_services: Callable[[Any, Callers], None] = lambda server, callers: None,
+        samples: Callable[[str, wire.Samples], None] = lambda node, samples: None,
     ) -> None:
-        """`add_services` puts the jobs' services on the same port."""
-        self.streams = AgentStreams(wall=wall, log=log)
+        """`add_services` puts the jobs' services on the same port; `samples` takes what agents measure."""
+        self.streams = AgentStreams(wall=wall, log=log, samples=samples)
         self._store, self._wall, self._add_services = store, wall, add_services
         self._server: Any = None
         self._following: asyncio.Task[None] | None = None

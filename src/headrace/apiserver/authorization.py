@@ -5,6 +5,7 @@ from headrace.apiserver.node_authorization import NodeAuthorizer
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import Failure, unauthorized
 from headrace.ledger.document import LEDGER_PATH
+from headrace.metrics.paths import METRICS_PATH, USAGE_PATH
 from headrace.store.protocol import Forbidden
 
 PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/cacerts", "/headrace/v1alpha1/join"})
@@ -48,8 +49,10 @@ class Authorizer:
 
 def _path_is_open(request: Request, identity: Identity) -> bool:
     if request.method not in ("GET", "HEAD"):
+        if request.path == METRICS_PATH:
+            return identity.role == "controller"
         return identity.role == "node" and request.path in NODE_PATHS
-    if request.path in ("/metrics", LEDGER_PATH):
+    if request.path in ("/metrics", LEDGER_PATH, USAGE_PATH):
         return identity.role in ("controller", "viewer")
     return any(request.path == prefix or request.path.startswith(prefix + "/") for prefix in DISCOVERY_PREFIXES)
 

@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 import grpc
 
 from headrace.apiserver.agents import Callers, Context
+from headrace.resize.monitoring import BadMetrics, Monitoring
 from headrace.resize.service import ResizeServices, ServiceError
 from headrace.store.protocol import Refused, StoreError
 from headrace.wire.generated import resize_pb2 as wire
 from headrace.wire.generated.resize_pb2_grpc import (
     ActionControllerServicer,
+    MonitoringServerServicer,
     ResourceManagerServicer,
     add_ActionControllerServicer_to_server,
+    add_MonitoringServerServicer_to_server,
     add_ResourceManagerServicer_to_server,
 )
 
@@ -67,6 +70,27 @@ class ActionControllerService(ActionControllerServicer):
         raise AssertionError("an abort raises")
 
 
+class MonitoringService(MonitoringServerServicer):
+    def __init__(self, monitoring: Monitoring, callers: Callers) -> None:
+        self._monitoring, self._callers = monitoring, callers
+
+    async def ReportMetrics(self, request: wire.ReportMetricsRequest, context: Context) -> wire.ReportMetricsResponse:
+        await self._callers.identity(context, "admin", "controller")
+        try:
+            self._monitoring.report(request.workload_id, dict(request.metrics))
+        except BadMetrics as wrong:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(wrong))
+        return wire.ReportMetricsResponse()
+
+    async def WatchPerformanceEvents(
+        self, request: wire.WatchPerformanceEventsRequest, context: Context
+    ) -> AsyncIterator[wire.PerformanceEvent]:
+        await self._callers.identity(context, "admin", "controller", "viewer")
+        await context.send_initial_metadata(())  # from here on nothing is missed
+        async for text in self._monitoring.events(request.workload_id):
+            yield wire.PerformanceEvent(json=text)
+
+
 @contextlib.asynccontextmanager
 async def aborting(context: Context) -> AsyncIterator[None]:
     """Ends the call with the status that an error of the job means."""
@@ -80,7 +104,9 @@ async def aborting(context: Context) -> AsyncIterator[None]:
         await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
 
-def add_services(server: grpc.aio.Server, callers: Callers, services: ResizeServices) -> None:
+def add_services(server: grpc.aio.Server, callers: Callers, services: ResizeServices, monitoring: Monitoring) -> None:
+    watching = MonitoringService(monitoring, callers)
+    add_MonitoringServerServicer_to_server(watching, server)  # type: ignore[no-untyped-call]
     manager, actions = ResourceManagerService(services, callers), ActionControllerService(services, callers)
     add_ResourceManagerServicer_to_server(manager, server)  # type: ignore[no-untyped-call]
     add_ActionControllerServicer_to_server(actions, server)  # type: ignore[no-untyped-call]

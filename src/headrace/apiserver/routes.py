@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -15,6 +16,9 @@ from headrace.apiserver.pki import Pki
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import method_not_allowed
 from headrace.ledger.document import LEDGER_PATH, BooksDocument
+from headrace.metrics.paths import METRICS_PATH, USAGE_PATH
+from headrace.resize.monitoring import BadMetrics, Monitoring
+from headrace.store.protocol import BadRequest
 
 KUBERNETES_VERSION = ("1", "37", "2")  # whose API is served, and whose kubectl is sent for by version
 
@@ -32,6 +36,7 @@ class Routes:
         pki: Pki,
         version: str,
         books: Callable[[], BooksDocument],
+        monitoring: Monitoring | None = None,
     ) -> None:
         self._discovery = discovery
         self._openapi = openapi
@@ -56,6 +61,9 @@ class Routes:
             "/headrace/v1alpha1/join": self._join,
             "/headrace/v1alpha1/renew": self._renew,
         }
+        if monitoring is not None:
+            self._reads = {**self._reads, USAGE_PATH: lambda _: json_answer(monitoring.usage())}
+            self._posts = {**self._posts, METRICS_PATH: partial(self._metrics, monitoring)}
 
     async def answer(self, request: Request) -> Answer | None:
         """None for a path that nothing is at."""
@@ -81,6 +89,16 @@ class Routes:
 
     async def _join(self, request: Request) -> Answer:
         return json_answer(await self._joining.join(bodies.decode(request.body, request.content_type)))
+
+    async def _metrics(self, monitoring: Monitoring, request: Request) -> Answer:
+        """What an application says of itself: `{"workload": "NAMESPACE/POD/CONTAINER", "metrics": {"latency": 450}}`."""
+        body = bodies.decode(request.body, request.content_type)
+        metrics = body.get("metrics")
+        try:
+            monitoring.report(str(body.get("workload", "")), metrics if isinstance(metrics, dict) else {})
+        except BadMetrics as wrong:
+            raise BadRequest(str(wrong)) from None
+        return json_answer({})
 
     async def _renew(self, request: Request) -> Answer:
         body = bodies.decode(request.body, request.content_type)

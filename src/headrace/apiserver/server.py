@@ -30,6 +30,7 @@ from headrace.apiserver.resources import Resources
 from headrace.apiserver.routes import Routes
 from headrace.ledger.document import document
 from headrace.objects.local import LocalStore
+from headrace.resize.monitoring import Monitoring
 from headrace.store.protocol import StoreError
 
 IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
@@ -96,6 +97,7 @@ async def serve(
     port: int = 7443,
     nodes: Nodes = NO_NODES,
     wall: Callable[[], float] = time.time,
+    monitoring: Monitoring | None = None,
 ) -> AsyncIterator[Running]:
     """Serves while the body runs; `port` 0 takes a free one. On leaving, open watches end and answers are finished.
 
@@ -124,6 +126,7 @@ async def serve(
         pki,
         version("headrace"),
         lambda: document(store.rows.revision, wall(), store.rows.ledgers, store.rows.pools.values()),
+        monitoring,
     )
     app = App(
         authenticator=authenticator,

@@ -47,6 +47,7 @@ def server(data_dir: str | None, host: str, port: int, agents_port: int, control
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
+@click.option("--sample-seconds", default=1.0, show_default=True, help="How often usage is measured: 0.1 to 60.")
 @LEVEL
 def agent(
     url: str,
@@ -57,12 +58,15 @@ def agent(
     system_reserved: str,
     cpus: int | None,
     memory: str | None,
+    sample_seconds: float,
     log_level: str,
 ) -> None:
     """Run a node agent: it joins a server, registers this machine and runs the Pods bound to it."""
     from headrace.serve.logging import log_to
     from headrace.serve.machine import AgentSettings, run_agent
 
+    if not 0.1 <= sample_seconds <= 60:
+        raise click.UsageError(f"--sample-seconds {sample_seconds:g}: must be from 0.1 to 60")
     name = this_node(node_name)
     settings = AgentSettings(
         data_dir=_agent_directory(data_dir),
@@ -73,6 +77,7 @@ def agent(
         reserved=reserved_amounts(system_reserved),
         cpus=cpus,
         memory_bytes=None if memory is None else _bytes(memory),
+        sample_seconds=sample_seconds,
     )
 
     async def work(stop: asyncio.Event) -> None:

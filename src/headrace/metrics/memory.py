@@ -4,10 +4,11 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
-from headrace.metrics.protocol import Usage
+from headrace.metrics.protocol import Usage, Value
 
 SAMPLES = 900  # a quarter of an hour at 1 Hz
 WORKLOADS = 2000  # the one not heard of for the longest goes first
+SERIES = 4000  # of applications' own metrics, all together
 
 
 class MemoryMetrics:
@@ -16,6 +17,7 @@ class MemoryMetrics:
     def __init__(self, samples: int = SAMPLES, workloads: int = WORKLOADS) -> None:
         self._samples, self._workloads = samples, workloads
         self._rings: OrderedDict[str, deque[Usage]] = OrderedDict()
+        self._series: OrderedDict[tuple[str, str], deque[Value]] = OrderedDict()
 
     def record(self, workload: str, usage: Usage) -> None:
         ring = self._rings.get(workload)
@@ -40,6 +42,24 @@ class MemoryMetrics:
         ring = self._rings.get(workload)
         return ring[-1] if ring else None
 
+    def record_value(self, workload: str, name: str, value: float, at: float) -> None:
+        series = self._series.setdefault((workload, name), deque(maxlen=self._samples))
+        self._series.move_to_end((workload, name))
+        if len(self._series) > SERIES:
+            self._series.popitem(last=False)
+        if not series or at >= series[-1].at:
+            series.append(Value(at, value))
+
+    def values(self, workload: str, name: str, since: float) -> Sequence[Value]:
+        """Those with `at` >= since, oldest first."""
+        return [each for each in self._series.get((workload, name), ()) if each.at >= since]
+
+    def workloads(self) -> Sequence[str]:
+        """Those with samples, in order."""
+        return sorted(self._rings)
+
     def forget(self, workload: str) -> None:
         """The workload is gone for good."""
         self._rings.pop(workload, None)
+        for key in [key for key in self._series if key[0] == workload]:
+            del self._series[key]

@@ -24,6 +24,22 @@ class Usage:
     oom_kills: int
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an application says of itself at a moment (wall seconds): latency in ms, frames a second, anything named."""
+
+    at: float
+    value: float
+
+
+class Recorder(Protocol):
+    """Takes samples in."""
+
+    def record(self, workload: str, usage: Usage) -> None:
+        """`workload` is namespace/pod/container."""
+        ...
+
+
 class Metrics(Protocol):
     def record(self, workload: str, usage: Usage) -> None:
         """`workload` is namespace/pod/container."""
@@ -32,3 +48,7 @@ class Metrics(Protocol):
     def samples(self, workload: str, since: float) -> Sequence[Usage]: ...
 
     def latest(self, workload: str) -> Usage | None: ...
+
+    def values(self, workload: str, name: str, since: float) -> Sequence[Value]:
+        """An application's own metric, oldest first."""
+        ...

@@ -24,6 +24,7 @@ from headrace.node.pods import Pods
 from headrace.node.registration import Registration, node_fields
 from headrace.node.resize_service import ResizeService
 from headrace.node.runtimes.protocol import Runtime
+from headrace.node.samples import Outgoing
 from headrace.node.states import States
 from headrace.node.stream import FIRST_SECONDS, LONGEST_SECONDS, Stream
 from headrace.runtime.backoff import Backoff
@@ -71,10 +72,15 @@ class Agent:
         clock: Clock,
         log: FilteringBoundLogger,
         dial: Callable[[], grpc.aio.Channel] | None = None,
+        samples: Outgoing | None = None,
     ) -> None:
-        """`dial` makes a channel to the control plane's gRPC port; without it there are no logs from afar."""
+        """`dial` makes a channel to the control plane's gRPC port; without it there are no logs from afar.
+
+        `samples` are sent there as they come.
+        """
         self._settings, self._machine, self._store, self._runtime = settings, machine, store, runtime
         self._clock, self._log, self._dial = clock, log.bind(node=settings.node), dial
+        self._samples = samples
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -149,6 +155,7 @@ class Agent:
                     clock=clock,
                     backoff=Backoff(random.random, FIRST_SECONDS, LONGEST_SECONDS),
                     log=log,
+                    samples=self._samples,
                 )
                 tasks.create_task(stream.run(), name="stream")
             self.ready.set()

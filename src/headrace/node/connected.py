@@ -19,6 +19,7 @@ from headrace.node.certificate import Credentials, lifetime_words
 from headrace.node.joining import JoinFailed, cluster, join, renew
 from headrace.node.machine import Machine
 from headrace.node.runtimes.protocol import Runtime
+from headrace.node.samples import Outgoing
 from headrace.runtime.clock import Clock
 from headrace.store.kubernetes import KubernetesStore
 
@@ -55,6 +56,7 @@ async def run(
     clock: Clock,
     log: FilteringBoundLogger,
     ready: Callable[[], None] = lambda: None,
+    samples: Outgoing | None = None,
 ) -> None:
     """Until cancelled, with a certificate that `ensure_joined` has provided. `ready` is called once all is watched."""
     while True:
@@ -67,6 +69,7 @@ async def run(
                 clock=clock,
                 log=log,
                 dial=partial(channel, server.agents, credentials),
+                samples=samples,
             )
             await _until_renewed(agent, settings.node, server, credentials, clock, log, ready)
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
-from headrace.metrics.protocol import Metrics
+from headrace.metrics.protocol import Recorder
 from headrace.node.cgroups.group import Meter
 
 PERIOD_SECONDS = 1.0
@@ -27,7 +27,7 @@ class Metered(Protocol):
 class Sampler:
     """Run `follow` and `run` side by side. Time and sleep come from outside."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float], period_seconds: float = PERIOD_SECONDS) -> None:
+    def __init__(self, metrics: Recorder, clock: Callable[[], float], period_seconds: float = PERIOD_SECONDS) -> None:
         self._metrics, self._clock, self._period = metrics, clock, period_seconds
         self._meters: dict[str, tuple[str, Meter]] = {}
 

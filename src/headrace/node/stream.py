@@ -16,6 +16,7 @@ from headrace.node.logs import LogQuery, read
 from headrace.node.pods import Pods
 from headrace.node.refusal import Refused
 from headrace.node.resize_service import ResizeService
+from headrace.node.samples import Outgoing
 from headrace.node.states import States
 from headrace.runtime.backoff import Backoff
 from headrace.runtime.clock import Clock
@@ -63,10 +64,12 @@ class Stream:
         clock: Clock,
         backoff: Backoff,
         log: FilteringBoundLogger,
+        samples: Outgoing | None = None,
     ) -> None:
         self._node, self._version, self._dial, self._service = node, version, dial, service
         self._pods, self._states, self._directory = pods, states, directory
         self._clock, self._backoff, self._log = clock, backoff, log
+        self._samples = samples
         self._requests: dict[int, _Request] = {}
 
     async def run(self) -> None:
@@ -81,6 +84,7 @@ class Stream:
         async with self._dial() as channel, asyncio.TaskGroup() as tasks:
             stub = AgentsStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
             call = stub.Connect(_messages(outbox))
+            sending = None if self._samples is None else tasks.create_task(self._send(self._samples, outbox))
             try:
                 async for message in call:
                     self._backoff.succeeded("")
@@ -88,10 +92,20 @@ class Stream:
             except grpc.aio.AioRpcError as error:
                 self._log.warning("stream ended", code=error.code().name, error=error.details())
             finally:
+                if sending is not None:
+                    sending.cancel()
                 for request in self._requests.values():
                     if request.task is not None:
                         request.task.cancel()
                 self._requests.clear()
+
+    async def _send(self, samples: Outgoing, outbox: asyncio.Queue[wire.FromAgent]) -> None:
+        """Each period what was measured in it; a stream that is full of answers does without."""
+        while True:
+            batch = samples.take()
+            if batch is not None and not outbox.full():
+                outbox.put_nowait(wire.FromAgent(samples=batch))
+            await self._clock.sleep(samples.period_seconds)
 
     def _take(self, message: wire.ToAgent, outbox: asyncio.Queue[wire.FromAgent], tasks: asyncio.TaskGroup) -> None:
         number, kind = message.request_id, message.WhichOneof("message")

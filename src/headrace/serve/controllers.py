@@ -12,6 +12,7 @@ from headrace.devices.controller import Claims, PodClaims
 from headrace.objects.local import LocalStore
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
+from headrace.resize.monitoring import Monitoring
 from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import Clock
 from headrace.runtime.manager import ControllerManager
@@ -31,7 +32,7 @@ async def _yield() -> None:
 
 
 def embedded_controllers(
-    store: LocalStore, clock: Clock, log: FilteringBoundLogger, registry: CollectorRegistry
+    store: LocalStore, clock: Clock, log: FilteringBoundLogger, registry: CollectorRegistry, monitoring: Monitoring
 ) -> ControllerManager:
     """All of them on one store. The scheduler decides one Pod after the other; its workers write."""
     manager = ControllerManager(
@@ -46,6 +47,7 @@ def embedded_controllers(
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))
+    monitoring.attach(informers)
     manager.add(NodeLifecycle(informers, clock))
     owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
     garbage = GarbageCollector(informers, store, owned)

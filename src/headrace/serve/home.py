@@ -13,8 +13,10 @@ from structlog.typing import FilteringBoundLogger
 from headrace.apiserver import resize
 from headrace.apiserver.agents import Agents
 from headrace.apiserver.server import Running, serve
+from headrace.metrics.memory import MemoryMetrics
 from headrace.objects.home import Caller
 from headrace.objects.local import LocalStore
+from headrace.resize.monitoring import Monitoring
 from headrace.resize.service import ResizeServices
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
@@ -62,17 +64,26 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
     try:
         store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
         services = ResizeServices(store, wall=time.time, ledger_of=lambda node: rows.ledgers.get(node))
+        monitoring = Monitoring(MemoryMetrics(), time.time)
         agents = Agents(
-            store, log=log, add_services=lambda server, callers: resize.add_services(server, callers, services)
+            store,
+            log=log,
+            add_services=lambda server, callers: resize.add_services(server, callers, services, monitoring),
+            samples=monitoring.samples,
         )
         async with serve(
-            store, data_dir=settings.data_dir, host=settings.host, port=settings.port, nodes=agents
+            store,
+            data_dir=settings.data_dir,
+            host=settings.host,
+            port=settings.port,
+            nodes=agents,
+            monitoring=monitoring,
         ) as running:
             await install(store)
             agents_port = await agents.start(running.pki, settings.host, settings.agents_port)
             log.info("serving", url=running.url, agents_port=agents_port, durability="synchronous=FULL")
             try:
-                async with _controlling(settings, store, running, log):
+                async with _controlling(settings, store, running, monitoring, log):
                     yield Home(running, agents_port, failed, why)
             finally:
                 await agents.stop()
@@ -82,12 +93,12 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
 
 @contextlib.asynccontextmanager
 async def _controlling(
-    settings: HomeSettings, store: LocalStore, running: Running, log: FilteringBoundLogger
+    settings: HomeSettings, store: LocalStore, running: Running, monitoring: Monitoring, log: FilteringBoundLogger
 ) -> AsyncIterator[ControllerManager | None]:
     if not settings.controllers:
         yield None
         return
-    manager = embedded_controllers(store, LoopClock(time.time), log, running.observations.registry)
+    manager = embedded_controllers(store, LoopClock(time.time), log, running.observations.registry, monitoring)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(), name="controllers")
         await manager.wait_until_synced()

@@ -16,7 +16,6 @@ from headrace.devices.driver.interface import Driver
 from headrace.devices.driver.inventory import PLAIN
 from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, SimulatedNics
-from headrace.metrics.memory import MemoryMetrics
 from headrace.node import connected
 from headrace.node.agent import Settings
 from headrace.node.certificate import Credentials
@@ -25,6 +24,7 @@ from headrace.node.joining import cluster
 from headrace.node.machine import Machine, this_machine
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
+from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
 from headrace.store.kubernetes import KubernetesStore
 
@@ -47,6 +47,7 @@ class AgentSettings:
     reserved: Mapping[str, str] | None = None
     cpus: int | None = None
     memory_bytes: int | None = None
+    sample_seconds: float = 1.0
 
     @property
     def server(self) -> Server:
@@ -71,7 +72,8 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
     machine = share_of(this_machine(), settings.cpus, settings.memory_bytes)
     await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
     runtime = await ProcessRuntime.open(settings.data_dir)
-    sampler = Sampler(MemoryMetrics(), time.time)
+    samples = Outgoing(settings.sample_seconds)
+    sampler = Sampler(samples, time.time, settings.sample_seconds)
     agent = Settings(settings.node, settings.data_dir)
     if settings.reserved is not None:
         agent = dataclasses.replace(agent, reserved=settings.reserved)
@@ -88,6 +90,7 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
                 clock=LoopClock(time.time),
                 log=log,
                 ready=ready,
+                samples=samples,
             )
     finally:
         await runtime.close()

@@ -1,0 +1,162 @@
+"""The MonitoringServer: takes samples of agents and metrics of applications in, and tells of degraded performance.
+
+It judges nothing about resources. An agent is believed about the Pods that are bound to its node, and about no other.
+"""
+
+import asyncio
+import json
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from headrace.api.kinds import POD
+from headrace.api.times import to_time
+from headrace.metrics.memory import MemoryMetrics
+from headrace.metrics.protocol import Usage
+from headrace.resize.plan import RESIZED
+from headrace.runtime.cache import Informer, Informers
+from headrace.wire.generated import agents_pb2 as wire
+
+EVENTS_KEPT = 1000
+NAMES = 32  # metrics of one application
+WATCHER_BACKLOG = 256
+
+
+class BadMetrics(ValueError):
+    """What an application sent cannot be taken; the message says what would be right."""
+
+
+class Monitoring:
+    """One for a server. Before `attach` nothing is taken: nobody is known to run anywhere."""
+
+    def __init__(self, metrics: MemoryMetrics, wall: Callable[[], float]) -> None:
+        self.metrics = metrics
+        self._wall = wall
+        self._pods: Informer | None = None
+        self._listeners: list[Callable[[str], None]] = []
+        self._degraded: dict[tuple[str, str], str] = {}
+        self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
+        self._watchers: set[asyncio.Queue[dict[str, Any]]] = set()
+
+    def attach(self, informers: Informers) -> None:
+        self._pods = informers.of(POD)
+        self._pods.subscribe(self._pod_changed)
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """`heard` is told of each workload with new numbers; it must not wait."""
+        self._listeners.append(heard)
+
+    # In
+
+    def samples(self, node: str, samples: wire.Samples) -> None:
+        """From the agent of a node."""
+        taken = [each for each in samples.samples if self._runs_on(each.workload, node)]
+        for sample in taken:
+            self.metrics.record(sample.workload, _usage(sample))
+        for sample in taken:
+            self._tell(sample.workload)
+
+    def report(self, workload: str, metrics: Mapping[str, Any]) -> None:
+        """From an application. Raises BadMetrics."""
+        if self._pods is None or self._pods.get(workload.rpartition("/")[0]) is None:
+            raise BadMetrics(f"workload {workload!r}: no such Pod; it is named namespace/pod/container")
+        if not metrics or len(metrics) > NAMES:
+            raise BadMetrics(f"metrics: must be 1 to {NAMES} numbers by name, not {len(metrics)}")
+        for name, value in metrics.items():
+            if name in RESIZED:
+                raise BadMetrics(f"metrics.{name}: is measured by the node, and cannot be reported")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise BadMetrics(f"metrics.{name}: must be a finite number, not {value!r}")
+        now = self._wall()
+        for name, value in metrics.items():
+            self.metrics.record_value(workload, name, float(value), now)
+        self._tell(workload)
+
+    # Out
+
+    def judged(self, workload: str, metric: str, value: float, threshold: float, is_degraded: bool) -> None:
+        """Tells when a workload's performance changes between Degraded and Normal."""
+        status = "Degraded" if is_degraded else "Normal"
+        before = self._degraded.get((workload, metric), "Normal")
+        if status == before:
+            return
+        if is_degraded:
+            self._degraded[workload, metric] = status
+        else:
+            self._degraded.pop((workload, metric), None)
+        event = {
+            "workload": workload,
+            "metric": metric,
+            "value": value,
+            "threshold": threshold,
+            "status": status,
+            "time": to_time(self._wall()),
+        }
+        self._events.append(event)
+        for watcher in list(self._watchers):
+            if watcher.full():
+                watcher.get_nowait()  # a slow reader misses the oldest
+            watcher.put_nowait(event)
+
+    async def events(self, workload: str = "") -> AsyncIterator[str]:
+        """Performance events as JSON texts, as they happen; of one workload or of all."""
+        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(WATCHER_BACKLOG)
+        self._watchers.add(queue)
+        try:
+            while True:
+                event = await queue.get()
+                if workload in ("", event["workload"]):
+                    yield json.dumps(event)
+        finally:
+            self._watchers.discard(queue)
+
+    def recent(self) -> list[dict[str, Any]]:
+        """The latest performance events, oldest first."""
+        return list(self._events)
+
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """What each workload uses now, for people: `cpu` in millicores (None until two samples), `memory` in bytes."""
+        found = {}
+        for workload in self.metrics.workloads():
+            samples = self.metrics.samples(workload, self._wall() - 10.0)
+            if samples:
+                cpu = millicores(samples[-2], samples[-1]) if len(samples) > 1 else None
+                found[workload] = {"cpu": cpu, "memory": samples[-1].working_set_bytes, "at": samples[-1].at}
+        return found
+
+    def _runs_on(self, workload: str, node: str) -> bool:
+        pod = self._pods.get(workload.rpartition("/")[0]) if self._pods is not None else None
+        return pod is not None and (pod.get("spec") or {}).get("nodeName") == node
+
+    def _tell(self, workload: str) -> None:
+        for heard in self._listeners:
+            heard(workload)
+
+    def _pod_changed(self, before: Any, after: Any) -> None:
+        if after is None and before is not None:
+            prefix = f"{before['metadata']['namespace']}/{before['metadata']['name']}/"
+            for container in (before.get("spec") or {}).get("containers") or ():
+                self.metrics.forget(f"{prefix}{container['name']}")
+            for key in [key for key in self._degraded if key[0].startswith(prefix)]:
+                del self._degraded[key]
+
+
+def millicores(before: Usage, after: Usage) -> int | None:
+    """CPU used between two samples; None across a restart."""
+    seconds, used = after.at - before.at, after.cpu_seconds - before.cpu_seconds
+    return round(used / seconds * 1000) if seconds > 0 and used >= 0 else None
+
+
+def _usage(sample: wire.Sample) -> Usage:
+    return Usage(
+        at=sample.at,
+        cpu_seconds=sample.cpu_seconds,
+        periods=sample.periods,
+        throttled_periods=sample.throttled_periods,
+        memory_bytes=sample.memory_bytes,
+        working_set_bytes=sample.working_set_bytes,
+        pressure_cpu=sample.pressure_cpu if sample.HasField("pressure_cpu") else None,
+        pressure_memory=sample.pressure_memory if sample.HasField("pressure_memory") else None,
+        oom_kills=sample.oom_kills,
+    )

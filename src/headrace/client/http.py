@@ -4,6 +4,7 @@ A request is repeated only where that cannot do harm: reads, requests that never
 """
 
 import asyncio
+import dataclasses
 import random
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,7 +16,9 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
+from headrace.client.credentials import Credentials
 from headrace.client.errors import ApiError, Unreachable, from_answer
+from headrace.client.exec_plugin import Credential
 from headrace.client.kubeconfig import Cluster
 
 TRIES = 5
@@ -50,26 +53,36 @@ class Client:
         self, cluster: Cluster, *, user_agent: str = "headrace", jitter: Callable[[], float] = random.random
     ) -> None:
         self.cluster = cluster
+        self._credentials = Credentials(cluster)
         self._agent = user_agent
         self._jitter = jitter
         self._session: aiohttp.ClientSession | None = None
+        self._certificate = ""
+        self._before: list[aiohttp.ClientSession] = []
 
     async def __aenter__(self) -> Self:
-        headers = {"User-Agent": self._agent, "Accept": JSON}
-        if self.cluster.token:
-            headers["Authorization"] = f"Bearer {self.cluster.token}"
-        tls = self.cluster.tls() if self.cluster.server.startswith("https") else True
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls, socket_factory=_probing_socket)
-        self._session = aiohttp.ClientSession(
-            self.cluster.server, connector=connector, headers=headers, auto_decompress=True
-        )
+        self._use(await self._credentials.current())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        for session in (*self._before, *([self._session] if self._session else ())):
+            await session.close()
+
+    def _use(self, credential: Credential) -> aiohttp.ClientSession:
+        """A session is bound to its client certificate; what still runs on an older one goes on there."""
+        if self._session is not None and credential.certificate_pem == self._certificate:
+            return self._session
+        mine = dataclasses.replace(self.cluster, certificate_pem=credential.certificate_pem, key_pem=credential.key_pem)
+        tls = mine.tls() if mine.server.startswith("https") else True
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls, socket_factory=_probing_socket)
+        headers = {"User-Agent": self._agent, "Accept": JSON}
+        session = aiohttp.ClientSession(mine.server, connector=connector, headers=headers, auto_decompress=True)
+        if self._session is not None:
+            self._before.append(self._session)
+        self._session, self._certificate = session, credential.certificate_pem
+        return session
 
     async def request(
         self,
@@ -94,11 +107,14 @@ class Client:
     async def _answered(
         self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
     ) -> Attempt:
-        delay = FIRST_DELAY_SECONDS
+        delay, renewed = FIRST_DELAY_SECONDS, False
         for tries_left in reversed(range(TRIES)):
             attempt = await self._attempt(method, path, query, data, headers)
             if attempt.failure is None and attempt.code < 300:
                 return attempt
+            if attempt.code == 401 and self._credentials.can_change and not renewed:
+                renewed = True  # once and at once: nothing was done, and another credential may be had
+                continue
             if not tries_left or not _may_repeat(method, attempt):
                 break
             await asyncio.sleep(_asked_delay(attempt) or delay * (0.5 + self._jitter()))
@@ -112,7 +128,13 @@ class Client:
     ) -> Attempt:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
         try:
-            async with self._open(method, path, query, data, headers, timeout) as response:
+            credential = await self._credentials.current()
+        except Unreachable as failure:
+            return Attempt(failure=failure)
+        try:
+            async with self._open(method, path, query, data, headers, timeout, credential) as response:
+                if response.status == 401:
+                    self._credentials.refuse(credential)
                 return Attempt(response.status, await response.read(), response.headers)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return Attempt(failure=_unreachable(self.cluster.server, error))
@@ -125,14 +147,15 @@ class Client:
         data: bytes | None,
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
+        credential: Credential,
     ) -> Any:
-        assert self._session is not None, "use `async with Client(...)`"
-        return self._session.request(
+        authorization = {"Authorization": f"Bearer {credential.token}"} if credential.token else {}
+        return self._use(credential).request(
             method,
             path,
             params=query,
             data=data,
-            headers=headers,
+            headers={**headers, **authorization},
             timeout=timeout,
             allow_redirects=False,
             server_hostname=self.cluster.tls_server_name or None,
@@ -147,8 +170,11 @@ class Client:
         connection).
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+        credential = await self._credentials.current()
         try:
-            async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout) as response:
+            async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout, credential) as response:
+                if response.status == 401:
+                    self._credentials.refuse(credential)
                 if response.status >= 300:
                     raise _refusal(response.status, await response.read())
                 async for piece in response.content.iter_any():

@@ -4,13 +4,15 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.client import exec_plugin
 
+TOKEN_FILE_SECONDS = 60.0  # whoever wrote the file may have written a newer token
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -30,6 +32,10 @@ class Cluster:
     namespace: str = "default"
     tls_server_name: str = ""
     skip_verification: bool = False
+    good_until: float | None = field(default=None, compare=False)
+    """Wall seconds until which the credential is used; None where nothing renews it."""
+    renew: Callable[[], exec_plugin.Credential] | None = field(default=None, compare=False)
+    """Reads the credential anew; may wait, and raises BadKubeconfig."""
 
     def tls(self) -> ssl.SSLContext:
         """A context that trusts only the given authority (or the system's, where none is given)."""
@@ -82,6 +88,8 @@ def load(path: Path, context: str = "") -> Cluster:
         namespace=str(found.get("namespace") or "default"),
         tls_server_name=str(cluster.get("tls-server-name") or ""),
         skip_verification=bool(cluster.get("insecure-skip-tls-verify")),
+        good_until=shown.good_until,
+        renew=(lambda: _credential(path, user)) if user.get("exec") or user.get("tokenFile") else None,
     )
 
 
@@ -91,11 +99,19 @@ def in_cluster(environment: Mapping[str, str] | None = None, directory: Path = S
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise BadKubeconfig("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: not inside a Pod")
+
+    def credential() -> exec_plugin.Credential:
+        return exec_plugin.Credential(
+            _token_of(directory / "token", str(directory)), good_until=time.time() + TOKEN_FILE_SECONDS
+        )
+
     try:
         return Cluster(
             server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
             ca_pem=(directory / "ca.crt").read_text(),
-            token=(directory / "token").read_text().strip(),
+            token=credential().token,
+            good_until=time.time() + TOKEN_FILE_SECONDS,
+            renew=credential,
             namespace=(directory / "namespace").read_text().strip(),
         )
     except OSError as error:
@@ -131,19 +147,20 @@ def _pem(path: Path, fields: Mapping[str, Any], name: str) -> str:
 def _credential(path: Path, user: Mapping[str, Any]) -> exec_plugin.Credential:
     if user.get("exec"):
         try:
-            return exec_plugin.run(user["exec"])
+            return exec_plugin.run(user["exec"], path.parent)
         except exec_plugin.PluginFailed as error:
             raise BadKubeconfig(f"{path}: users[].user.{error}") from None
+    file = user.get("tokenFile")
     return exec_plugin.Credential(
-        _token(path, user), _pem(path, user, "client-certificate"), _pem(path, user, "client-key")
+        _token_of(path.parent / str(file), f"{path}: tokenFile") if file else str(user.get("token") or ""),
+        _pem(path, user, "client-certificate"),
+        _pem(path, user, "client-key"),
+        good_until=time.time() + TOKEN_FILE_SECONDS if file else None,
     )
 
 
-def _token(path: Path, user: Mapping[str, Any]) -> str:
-    file = user.get("tokenFile")
-    if not file:
-        return str(user.get("token") or "")
+def _token_of(file: Path, where: str) -> str:
     try:
-        return (path.parent / str(file)).read_text().strip()
+        return file.read_text().strip()
     except OSError as error:
-        raise BadKubeconfig(f"{path}: tokenFile: {error}") from None
+        raise BadKubeconfig(f"{where}: {error}") from None

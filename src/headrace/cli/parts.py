@@ -103,7 +103,7 @@ def agent(
 def driver(name: str, url: str, node_name: str | None, data_dir: str | None, profile: str, log_level: str) -> None:
     """Run a device driver that ships with headrace beside an agent.
 
-    gpu.example.com and nic.example.com are simulated.
+    gpu.example.com and nic.example.com are simulated; host.headrace.dev hands out what this machine has.
     """
     from headrace.serve.logging import log_to
     from headrace.serve.machine import DriverSettings, run_driver

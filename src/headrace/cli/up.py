@@ -18,7 +18,7 @@ from headrace.cli.running import this_node, until_stopped
 READY_SECONDS = 60.0
 STOP_SECONDS = 40.0
 LOOK_SECONDS = 0.05
-GPU, NIC = "gpu.example.com", "nic.example.com"
+GPU, NIC, HOST = "gpu.example.com", "nic.example.com", "host.headrace.dev"
 SIMULATED = {
     "plain": ((GPU,),),
     "topology": ((GPU, "--profile", "topology"), (NIC,)),
@@ -41,6 +41,7 @@ SIMULATED = {
     help="Also run simulated drivers: plain (also without a value) has two GPUs, topology has four GPUs and two NICs "
     "under two PCIe roots, partitions has GPUs that can be parted.",
 )
+@click.option("--host-devices", is_flag=True, help="Also run host.headrace.dev, which hands out what this machine has.")
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
@@ -54,6 +55,7 @@ def up(
     node_name: str | None,
     with_agent: bool,
     simulated_devices: str | None,
+    host_devices: bool,
     system_reserved: str,
     cpus: int | None,
     memory: str | None,
@@ -74,7 +76,7 @@ def up(
         HomeSettings(directory, host, port, agents_port),
         node=this_node(node_name),
         agent=tuple(str(part) for name, value in handed_on.items() if value is not None for part in (name, value)),
-        drivers=SIMULATED[simulated_devices] if simulated_devices else (),
+        drivers=(*(SIMULATED[simulated_devices] if simulated_devices else ()), *(((HOST,),) if host_devices else ())),
         with_agent=with_agent,
     )
 

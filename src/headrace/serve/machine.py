@@ -12,6 +12,7 @@ from pathlib import Path
 from structlog.typing import FilteringBoundLogger
 
 from headrace.client.http import Client
+from headrace.devices.driver import host
 from headrace.devices.driver.interface import Driver
 from headrace.devices.driver.inventory import PLAIN
 from headrace.devices.driver.plugin import Plugin
@@ -28,7 +29,7 @@ from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
 from headrace.store.kubernetes import KubernetesStore
 
-DRIVERS = (NAME, NIC_NAME)
+DRIVERS = (NAME, NIC_NAME, host.NAME)
 KILL_SECONDS = 10.0
 
 
@@ -116,6 +117,8 @@ class DriverSettings:
                 return SimulatedGpus(self.node, cdi, self.profile)
             case "nic.example.com":
                 return SimulatedNics(self.node, cdi)
+            case "host.headrace.dev":
+                return host.HostDevices(self.node, cdi)
         raise ValueError(f"driver {self.name!r}: headrace ships {', '.join(DRIVERS)}")
 
 

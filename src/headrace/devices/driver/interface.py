@@ -82,6 +82,16 @@ class ReportsHealth(Protocol):
         ...
 
 
+def cdi_device_names(claim_uid: str, devices: Sequence[Allocated]) -> list[str]:
+    """Names for a CDI document. A claim may hold a device several times (shares, admin access): each has its own."""
+    seen: dict[str, int] = {}
+    names: list[str] = []
+    for each in devices:
+        count = seen[each.device] = seen.get(each.device, 0) + 1
+        names.append(f"{claim_uid}-{each.device}" + ("" if count == 1 else f"-{count}"))
+    return names
+
+
 def allocated(claim: Object, driver: str) -> list[Allocated]:
     """This driver's devices of an allocated claim, each with the configuration of its request (class first)."""
     allocation = (claim.get("status") or {}).get("allocation") or {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.api.cdi import ContainerEdits, Device, InvalidCdi
 from headrace.devices.driver import gpu_config
 from headrace.devices.driver.cdi_files import CdiFiles
-from headrace.devices.driver.interface import Allocated, Pool, Prepared, PrepareError
+from headrace.devices.driver.interface import Allocated, Pool, Prepared, PrepareError, cdi_device_names
 from headrace.devices.driver.inventory import PLAIN, Described, gpus, nics
 
 NAME, NIC_NAME = "gpu.example.com", "nic.example.com"
@@ -47,7 +47,7 @@ class _Simulated:
                 raise PrepareError(f"device {each.pool}/{each.device}: this node has {', '.join(sorted(known))}")
         entries = [
             Device(name, self._edits(claim_uid, each))
-            for name, each in zip(_names(claim_uid, devices), devices, strict=True)
+            for name, each in zip(cdi_device_names(claim_uid, devices), devices, strict=True)
         ]
         try:
             names = self._files.write(claim_uid, entries)
@@ -109,13 +109,3 @@ class SimulatedNics(_Simulated):
         if allocated.config:
             raise PrepareError(f"config of request {allocated.request!r}: {self.name} takes no configuration")
         return {}
-
-
-def _names(claim_uid: str, devices: Sequence[Allocated]) -> list[str]:
-    """A claim may hold a device several times (shares, admin access): each has a name of its own."""
-    seen: dict[str, int] = {}
-    names: list[str] = []
-    for each in devices:
-        count = seen[each.device] = seen.get(each.device, 0) + 1
-        names.append(f"{claim_uid}-{each.device}" + ("" if count == 1 else f"-{count}"))
-    return names

@@ -4,7 +4,7 @@ from tests.simulation.harness.laws import Violation
 from tests.simulation.harness.planted_bugs import PLANTED, PlantedBug
 from tests.simulation.harness.simulation import simulate
 
-SEEDS = 25
+SEEDS = 60
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)

@@ -14,6 +14,8 @@ from tests.simulation.harness.server import Server
 
 DEFAULT = Deletion()
 Write = Callable[[Store], Awaitable[Object]]
+Interference = Callable[[Kind, str, str], Awaitable[None]]
+"""Somebody else writes the same object just before."""
 
 
 @dataclass(slots=True)
@@ -41,9 +43,16 @@ class FaultyStore:
     """The Store of one process, as one user. `faults` may be exchanged while it runs."""
 
     def __init__(
-        self, server: Server, process: Process, user: str, faults: Callable[[], Faults], random: Random
+        self,
+        server: Server,
+        process: Process,
+        user: str,
+        faults: Callable[[], Faults],
+        random: Random,
+        interfere: Interference,
     ) -> None:
         self._server, self._process, self._user, self._faults, self._random = server, process, user, faults, random
+        self._interfere = interfere
 
     def _happens(self, chance: float) -> bool:
         return chance > 0 and self._random.random() < chance
@@ -75,7 +84,7 @@ class FaultyStore:
         if self._happens(faults.request_lost):
             raise Unavailable("the request was lost")
         if self._happens(faults.request_late):
-            self._process.later(self._random.uniform(0.1, 20.0), self._late(write))
+            self._process.later(self._random.uniform(0.1, 20.0), lambda: self._late(write))
             raise Unavailable("no answer yet; the request is under way")
         if key is not None and self._happens(faults.interfered):
             await self._interfere(*key)
@@ -92,14 +101,6 @@ class FaultyStore:
     async def _late(self, write: Write) -> None:
         try:
             await write(self._server.store(self._user))
-        except StoreError:
-            return
-
-    async def _interfere(self, kind: Kind, name: str, namespace: str) -> None:
-        """Somebody else writes the same object first."""
-        touch = {"metadata": {"annotations": {"touched": str(self._random.randrange(10**6))}}}
-        try:
-            await self._server.store("system:admin").patch(kind, name, namespace, fields=touch)
         except StoreError:
             return
 

@@ -49,14 +49,14 @@ def _the_guard_judges_no_update() -> Iterator[None]:
 
 
 @contextmanager
-def _controllers_ignore_conflicts() -> Iterator[None]:
+def _controllers_ignore_conflicts() -> Iterator[Faults]:
     """They write whatever their stale view made them plan, over what others have written since."""
 
     async def heedless(store: Any, action: Any) -> Any:
         return await perform(store, replace(action, version=None) if isinstance(action, Patch) else action)
 
     with patch.object(controller, "perform", heedless):
-        yield
+        yield Faults(interfered=0.6)
 
 
 @contextmanager

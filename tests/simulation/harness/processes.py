@@ -1,7 +1,7 @@
 """Processes of the simulation: they crash between any two actions, and are started again by their supervisor."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any, NoReturn
 
@@ -63,12 +63,12 @@ class Process:
             await asyncio.sleep(self._cut_off_until - asyncio.get_running_loop().time())
             await self.reachable()
 
-    def later(self, seconds: float, delivery: Coroutine[Any, Any, None]) -> None:
+    def later(self, seconds: float, deliver: Callable[[], Awaitable[None]]) -> None:
         """A request that is under way: it arrives even if its sender is dead by then."""
 
         async def arrive() -> None:
             await asyncio.sleep(seconds)
-            await delivery
+            await deliver()
 
         task = asyncio.create_task(arrive())
         self._deliveries.add(task)

@@ -10,7 +10,7 @@ from headrace.store.rows import Key
 from tests.simulation.harness.containers import Machine
 from tests.simulation.harness.laws import Laws
 from tests.simulation.harness.model import RESOURCES, PodModel, amount, pod_model
-from tests.simulation.harness.users import USER_TAINT, Users
+from tests.simulation.harness.users import Users
 
 
 def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Machine], users: Users) -> Iterator[str]:
@@ -46,8 +46,8 @@ def _node(key: Key, node: Object, users: Users) -> Iterator[str]:
     taints = (node.get("spec") or {}).get("taints") or []
     if any(each["key"].startswith("node.kubernetes.io/") for each in taints):
         yield f"law 6: node {key.name} is Ready and tainted: {taints}"
-    if key.name in users.tainted and not any(each["key"] == USER_TAINT["key"] for each in taints):
-        yield f"an acknowledged write of somebody else was lost: node {key.name} had the taint {USER_TAINT['key']}"
+    for lost in sorted(users.tainted[key.name] - {each["key"] for each in taints}):
+        yield f"an acknowledged write of somebody else was lost: node {key.name} had the taint {lost}"
 
 
 def _pod(key: Key, pod: Object, laws: Laws, machines: Mapping[str, Machine]) -> Iterator[str]:

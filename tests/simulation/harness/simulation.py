@@ -10,7 +10,7 @@ from random import Random
 
 import structlog
 
-from headrace.api.kinds import NAMESPACE
+from headrace.api.kinds import NAMESPACE, Kind
 from headrace.node import machine as node_machine
 from headrace.node.agent import Agent, Settings
 from headrace.node.runtimes.protocol import Limits
@@ -66,7 +66,13 @@ class Simulation:
             **{name: self._process(name, self._agent(name)) for name in NODES},
         }
         people = self._process("users", self._never)
-        self._users = Users(self._client(people, "system:admin"), self._stream("users"), NODES, self._note)
+        self._users = Users(
+            self._client(people, "system:admin"),
+            lambda: self._server.store("system:admin"),
+            self._stream("users"),
+            NODES,
+            self._note,
+        )
 
     def _stream(self, name: str) -> Random:
         return Random(f"{self._seed}/{name}")
@@ -83,7 +89,11 @@ class Simulation:
             user,
             lambda: self._faults if mortal else replace(self._faults, crash=0),
             random,
+            self._interfere,
         )
+
+    async def _interfere(self, kind: Kind, name: str, namespace: str) -> None:
+        await self._users.interfere(kind, name, namespace)
 
     def wall(self) -> float:
         return EPOCH + asyncio.get_running_loop().time() + self._skew

@@ -2,24 +2,35 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
 
-from headrace.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD
+from headrace.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, Kind
 from headrace.api.objects import Object, name_of, uid_of, version_of
 from headrace.store.protocol import Deletion, Propagation, Store, StoreError
 
 NAMESPACES = ("default", "team")
 PODS = 14
 PROPAGATIONS: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
-USER_TAINT = {"key": "maintenance", "value": "soon", "effect": "PreferNoSchedule"}
+MOST_TAINTS = 3
 
 
 class Users:
-    """One after the other they act on the store. `tainted`: nodes whose taint was acknowledged; it must stay."""
+    """One after the other they act on the store; `near` is the store without faults.
 
-    def __init__(self, store: Store, random: Random, nodes: tuple[str, ...], note: Callable[[str], None]) -> None:
-        self.tainted: set[str] = set()
-        self._store, self._random, self._nodes, self._note = store, random, nodes, note
+    `tainted`: by node, the keys of their taints that were acknowledged. Nobody else may remove them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        near: Callable[[], Store],
+        random: Random,
+        nodes: tuple[str, ...],
+        note: Callable[[str], None],
+    ) -> None:
+        self.tainted: dict[str, set[str]] = {name: set() for name in nodes}
+        self._store, self._near, self._random, self._nodes, self._note = store, near, random, nodes, note
         self._number = 0
 
     async def run(self, seconds: float) -> None:
@@ -120,16 +131,31 @@ class Users:
         await self._store.patch(POD, name_of(pod), pod["metadata"]["namespace"], fields=labels)
 
     async def taint(self) -> None:
+        await self._taint(self._random.choice(self._nodes))
+
+    async def _taint(self, name: str) -> None:
         """Taints are one list for all who write them: nobody may lose another's."""
-        name = self._random.choice(self._nodes)
-        node = await self._store.get(NODE, name)
+        node = await self._near().get(NODE, name)
         taints = list((node.get("spec") or {}).get("taints") or ())
-        if any(each["key"] == USER_TAINT["key"] for each in taints):
-            return
-        fields = {"spec": {"taints": [*taints, USER_TAINT]}}
-        await self._store.patch(NODE, name, fields=fields, version=version_of(node))
-        self.tainted.add(name)
-        self._note(f"users: tainted {name}")
+        if len(self.tainted[name]) < MOST_TAINTS:
+            key = self._name("maintenance")
+            taints.append({"key": key, "effect": "PreferNoSchedule"})
+            keys = self.tainted[name] | {key}
+        else:
+            key = self._random.choice(sorted(self.tainted[name]))
+            taints = [each for each in taints if each["key"] != key]
+            keys = self.tainted[name] - {key}
+        await self._near().patch(NODE, name, fields={"spec": {"taints": taints}}, version=version_of(node))
+        self.tainted[name] = keys
+
+    async def interfere(self, kind: Kind, name: str, namespace: str) -> None:
+        """Write this object just before somebody else does."""
+        touch = {"metadata": {"annotations": {"touched": str(self._random.randrange(10**6))}}}
+        with suppress(StoreError):
+            if kind == NODE and name in self.tainted:
+                await self._taint(name)
+            else:
+                await self._near().patch(kind, name, namespace, fields=touch)
 
     async def create_owned(self) -> None:
         owner = await self._store.create(CONFIG_MAP, {"metadata": {"name": self._name("owner")}}, "default")

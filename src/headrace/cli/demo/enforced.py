@@ -29,7 +29,16 @@ def process_of(pod_uid: str) -> int:
                 continue
             if b"HEADRACE_CONTAINER=" in environment and pod_uid.encode() in environment:
                 found.append(int(entry.name))
-    return min(found, default=0)
+    own = [pid for pid in found if _parent(pid) not in (*found, 0)]
+    return own[0] if own else 0
+
+
+def _parent(pid: int) -> int:
+    """0 for one that has just ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def enforced(pid: int) -> Enforced:

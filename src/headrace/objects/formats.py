@@ -34,7 +34,13 @@ def is_quantity(text: str) -> bool:
 
 def format_time(seconds: float) -> str:
     """metav1.Time of seconds since the epoch."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _format_second(int(seconds))
+
+
+@lru_cache(maxsize=16)
+def _format_second(second: int) -> str:
+    """Kept, since every write of one second asks for the same."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(seconds: float) -> str:

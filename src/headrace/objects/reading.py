@@ -168,8 +168,16 @@ def selection(served: Served, labels: str, fields: str) -> Match | None:
     for term in terms:
         _check_path(served, term.path)
     if not terms:
-        return None if not selector.requirements else lambda body: selector.matches(labels_of(body))
+        return _by_labels(selector) if selector.requirements else None
     return lambda body: _matches(selector, terms, served, body)
+
+
+def _by_labels(selector: Selector) -> Match:
+    """Most bodies that do not match lack the very bytes of a label that must be there, so nobody decodes them."""
+    equal = [each for each in selector.requirements if each.operator == "="]
+    needle = f'"{equal[0].key}":"{equal[0].values[0]}"'.encode() if equal else b""
+    decode_labels, matches = _labelled.decode, selector.matches
+    return lambda body: needle in body and matches(decode_labels(body).metadata.labels)
 
 
 def labels_of(body: bytes) -> dict[str, str] | None:

@@ -21,6 +21,7 @@ def writer(path: str, vfs: str | None = None) -> apsw.Connection:
     """The one connection that writes. Its owner runs `Checkpoints` after commits."""
     connection = apsw.Connection(path, vfs=vfs)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
+    _keep_plans(connection)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
     connection.pragma("cache_size", -16_000)
@@ -30,8 +31,14 @@ def writer(path: str, vfs: str | None = None) -> apsw.Connection:
 def reader(path: str, vfs: str | None = None) -> apsw.Connection:
     connection = apsw.Connection(path, vfs=vfs)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
+    _keep_plans(connection)
     connection.pragma("query_only", True)
     return connection
+
+
+def _keep_plans(connection: apsw.Connection) -> None:
+    """One plan a statement, whatever is bound to it; otherwise SQLite parses and plans each join again at each run."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 class Checkpoints:

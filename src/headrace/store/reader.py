@@ -1,6 +1,9 @@
-"""Reads on a connection of their own, each on one snapshot. In WAL a snapshot holds only what is already durable."""
+"""Reads on a connection of their own, each on one snapshot. In WAL a snapshot holds only what is already durable.
 
-from collections.abc import Iterator
+What was written or read lately is answered from memory: after each commit SQLite would read its pages anew.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +13,7 @@ from headrace.store import statements
 from headrace.store.committer import at_revision, checksum_of
 from headrace.store.faults import REMEDY, Corrupt, failed_read
 from headrace.store.protocol import Gone
+from headrace.store.recent import RecentRows
 from headrace.store.rows import Change, Key, Page, Row
 
 REPLAY_BATCH = 200
@@ -21,13 +25,34 @@ class Reader:
     def __init__(self, connection: apsw.Connection, file: str) -> None:
         self._connection = connection
         self._file = file
+        self._recent = RecentRows()
+        self._told = self._seen = 0
+
+    def committed(self, changes: Sequence[Change], revision: int) -> None:
+        """Learn of a commit, in order; before its writers are answered."""
+        self._told = revision
+        for change in changes:
+            self._recent.follow(change)
 
     def get(self, key: Key) -> Row | None:
+        # Once the file has shown a commit that memory is not told of yet, memory would go back in time.
+        row = self._recent.get(key) if self._seen <= self._told else None
+        if row is not None:
+            return row
         try:
             found = self._connection.execute(statements.GET, key).fetchone()
+            if not found:
+                self._saw(self._connection.execute(statements.LAST_REVISION).get)
+                return None
         except apsw.Error as error:
             raise failed_read(error, self._file) from error
-        return Row(key, *found) if found else None
+        row = Row(key, *found)
+        self._saw(row.revision)
+        self._recent.put(row)
+        return row
+
+    def _saw(self, revision: int) -> None:
+        self._seen = max(self._seen, revision)
 
     def page(self, resource: str, namespace: str, after: Key | None, limit: int, at: int) -> Page:
         span = {
@@ -40,11 +65,12 @@ class Reader:
         }
         with self._snapshot():
             last: int = self._connection.execute(statements.LAST_REVISION).get
+            self._saw(last)
             if at and at < self._compacted():
                 raise gone(at, self._compacted())
             past = 0 < at < last
             found: list[Any] = self._connection.execute(_PAGES[past, bool(namespace)], span).fetchall()
-            rows = [Row(Key(resource, row[0], row[1]), *row[2:]) for row in (found[:limit] if limit else found)]
+            rows = [Row(Key(resource, row[0], row[1]), row[2], row[3]) for row in (found[:limit] if limit else found)]
             more = len(found) > len(rows)
             remaining = 0
             if more:

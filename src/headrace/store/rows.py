@@ -48,11 +48,11 @@ class Write:
     confirmed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
+    """A tuple, since a page has hundreds of them."""
+
     key: Key
     revision: int
-    created: int
     body: bytes
 
 

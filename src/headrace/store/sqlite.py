@@ -55,6 +55,7 @@ class SQLiteRows:
         self._checkpoints = connection.Checkpoints(writing)
         self._committer = Committer(writing, books, history, wall)
         self._reader = Reader(reading, file)
+        self._reader.committed((), self._committer.revision)
         self._watchers = Watchers(self._reader, self._committer.revision, backlog)
         self._writer: Writer | None = None
         self._stopped: Stopped | None = None
@@ -126,6 +127,7 @@ class SQLiteRows:
     def _publish(self, batch: Batch) -> None:
         self.ledgers = batch.ledgers
         self.pools = batch.pools
+        self._reader.committed(batch.changes, batch.revision)
         self._watchers.publish(batch.changes, batch.revision)
 
 

@@ -181,19 +181,29 @@ class Caller:
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> tuple[int, dict[str, Any]]:
         """Code and decoded body. Raises OSError, HTTPException when no answer came: what became of it is unknown."""
-        if self._connection is None:
-            self._connection = http.client.HTTPSConnection(
-                str(self._address.hostname), self._address.port, context=self._context, timeout=ANSWER_SECONDS
-            )
         try:
             data = None if body is None else json.dumps(body)
-            self._connection.request(method, path, data, {"Content-Type": content_type, **self._headers})
-            answer = self._connection.getresponse()
+            connection = self._connected()
+            connection.request(method, path, data, {"Content-Type": content_type, **self._headers})
+            answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text.startswith(b"{") else {}
         except (OSError, http.client.HTTPException):
             self.close()
             raise
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        """A stream, to be read by the caller."""
+        connection = self._connected()
+        connection.request("GET", path, headers=self._headers)
+        return connection.getresponse()
+
+    def _connected(self) -> http.client.HTTPSConnection:
+        if self._connection is None:
+            self._connection = http.client.HTTPSConnection(
+                str(self._address.hostname), self._address.port, context=self._context, timeout=ANSWER_SECONDS
+            )
+        return self._connection
 
     def close(self) -> None:
         if self._connection is not None:

@@ -34,10 +34,11 @@ reference: setup
 	@command -v go >/dev/null || { echo "make reference needs Go 1.26 on PATH"; exit 1; }
 	$(BIN)/pytest -m "slow_reference"
 
-# A real control plane, built with Go once (about 8 minutes, into ~/.cache/headrace), on loopback.
+# A real control plane, built with Go once (about 8 minutes, into ~/.cache/headrace), on loopback; then ours under its kubectl.
 cluster: setup
 	@command -v go >/dev/null || { echo "make cluster needs Go 1.26 on PATH"; exit 1; }
 	$(BIN)/pytest -m "cluster"
+	HEADRACE_KUBECTL="$$($(BIN)/python -m tests.kubernetes.build)/kubectl" $(BIN)/pytest tests/e2e/kubectl
 
 # Faults: kills, power cuts, failing and full disks, damage, clocks, cut lines, histories judged by porcupine (Go), with
 # strace and gcc. Each checker has a control, a wrong state that it must notice: `trust-controls` runs these alone.

@@ -81,3 +81,7 @@ def _stamps() -> str:
         "buildDate": "1970-01-01T00:00:00Z",
     }
     return "-s -w " + " ".join(f"-X {place}.{name}={value}" for name, value in values.items())
+
+
+if __name__ == "__main__":
+    print(programs())

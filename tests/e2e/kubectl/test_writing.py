@@ -171,11 +171,12 @@ async def test_wait_returns_when_it_holds_and_fails_when_it_does_not(kubectl: Ku
 async def test_delete_takes_names_files_selectors_and_all(kubectl: Kubectl) -> None:
     file = kubectl.file("all.yaml", "---".join([SETTINGS, OTHER, WEB]))
     await kubectl("create", "-f", file)
-    assert await kubectl("delete", "cm", "settings") == 'configmap "settings" deleted\n'
+    # Newer versions add where it was deleted from.
+    assert (await kubectl("delete", "cm", "settings")).startswith('configmap "settings" deleted')
     assert "(NotFound)" in await kubectl("delete", "cm", "settings", code=1)
     assert await kubectl("delete", "cm", "settings", "--ignore-not-found") == ""
-    assert await kubectl("delete", "cm", "-l", "app=db") == 'configmap "other" deleted\n'
-    assert await kubectl("delete", "pods", "--all") == 'pod "web" deleted\n'
+    assert (await kubectl("delete", "cm", "-l", "app=db")).startswith('configmap "other" deleted')
+    assert (await kubectl("delete", "pods", "--all")).startswith('pod "web" deleted')
     await kubectl("create", "-f", file)
     assert len((await kubectl("delete", "-f", file)).splitlines()) == 3
 

@@ -173,3 +173,27 @@ def test_a_claim_settles_in_four_looks_and_never_takes_from_a_running_pod(reserv
     assert {each["name"] for each in now["status"].get("reservedFor") or ()} == running
     if running and allocated:
         assert now["status"]["allocation"]
+
+
+def test_a_pod_deleted_by_force_keeps_its_devices_until_its_node_has_confirmed():
+    held = claim(reserved=("a",), owner="a", deletionTimestamp="t")
+    (event,) = plan_claim(ClaimSeen(held, {}, {"uid-a": "node-a"}), now=0)
+    assert isinstance(event, Event)
+    assert 'Pod "a"' in event.message
+    assert 'node "node-a"' in event.message
+    (patch,) = plan_claim(ClaimSeen(held, {}), now=0)
+    assert patch.fields["status"]["allocation"] is None
+
+
+def test_a_claim_that_is_kept_for_one_pod_lets_the_others_go():
+    held = claim(reserved=("a", "b"))
+    (patch,) = plan_claim(ClaimSeen(held, {}, {"uid-a": "node-a"}), now=0)
+    assert [each["uid"] for each in patch.fields["status"]["reservedFor"]] == ["uid-a"]
+
+
+def test_a_claim_is_shared_by_256_pods_and_each_leaves_alone():
+    names = tuple(f"p{number}" for number in range(256))
+    pods = {f"uid-{name}": pod(name) for name in names[1:]}
+    (patch,) = plan_claim(ClaimSeen(claim(reserved=names), pods), now=0)
+    assert len(patch.fields["status"]["reservedFor"]) == 255
+    assert "allocation" not in patch.fields["status"]

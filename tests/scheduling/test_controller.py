@@ -1,6 +1,7 @@
 """The scheduler and the claim controllers on the real store, in virtual time: Pods come, wait, get devices and go."""
 
 import asyncio
+import itertools
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import yaml
 
 from headrace.api.kinds import (
     DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
     NAMESPACE,
     NODE,
     POD,
@@ -33,13 +35,15 @@ async def nothing():
 
 
 @asynccontextmanager
-async def scheduled():
+async def scheduled(*, yield_now=nothing, **options):
     """A store with namespace, class and the claim controllers and the scheduler at work."""
     store = await open_store()
     await store.create(NAMESPACE, {"metadata": {"name": "default"}})
     manager = controllers(store)
     ids = iter(f"share-{number}" for number in range(1000))
-    scheduler = Scheduler(manager.informers, clock=LoopClock(wall), new_id=lambda: next(ids), yield_now=nothing)
+    scheduler = Scheduler(
+        manager.informers, clock=LoopClock(wall), new_id=lambda: next(ids), yield_now=yield_now, **options
+    )
     manager.add(scheduler, workers=4)
     manager.add(PodClaims(manager.informers))
     manager.add(Claims(manager.informers, store))
@@ -173,3 +177,221 @@ async def test_twenty_pods_at_once_never_share_a_device_nor_overcommit():
         assert len(given) == len(set(given)) == 6
         placed = [pod for pod in (await store.list(POD, "default")).items if pod["spec"].get("nodeName")]
         assert len(placed) == 6
+
+
+EXTENDED = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": []}}
+
+
+async def with_devices(store, **spec):
+    """A node with the document's slice and class; `spec` changes the slice's devices by name."""
+    await add_node(store, node("node-a"))
+    [resource_slice] = example("resource-slice.yaml")
+    for device in resource_slice["spec"]["devices"]:
+        device |= spec
+    await store.create(RESOURCE_SLICE, resource_slice)
+    await store.create(DEVICE_CLASS, example("device-class.yaml")[0])
+
+
+def claim(name, **exactly):
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", **exactly}}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+
+
+async def with_claim(store, name, **exactly):
+    await store.create(RESOURCE_CLAIM, claim(name, **exactly), "default")
+    await store.create(POD, pod(f"pod-{name}", resourceClaims=[{"name": "gpu", "resourceClaimName": name}]), "default")
+
+
+async def given(store, name):
+    allocation = ((await store.get(RESOURCE_CLAIM, name, "default")).get("status") or {}).get("allocation") or {}
+    return [each["device"] for each in (allocation.get("devices") or {}).get("results") or ()]
+
+
+def gpu_pod(name, count="1"):
+    found = pod(name)
+    found["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": count}
+    return found
+
+
+async def test_an_extended_resource_gets_a_claim_and_its_pod_is_bound_with_the_mapping():
+    async with scheduled() as store:
+        await with_devices(store)
+        await store.create(DEVICE_CLASS, EXTENDED)
+        for name in ("one", "two", "three"):
+            await store.create(POD, gpu_pod(name), "default")
+            await settle()
+        assert [await where(store, name) for name in ("one", "two", "three")] == ["node-a", "node-a", None]
+        told = (await store.get(POD, "one", "default"))["status"]["extendedResourceClaimStatus"]
+        assert told["requestMappings"][0]["resourceName"] == "nvidia.com/gpu"
+        assert await given(store, told["resourceClaimName"]) == ["gpu-0"]
+        assert "cannot allocate all claims" in await why(store, "three")
+        agent = store.acting_as(Caller(user="system:node:node-a"))
+        await agent.delete(POD, "one", "default", Deletion(grace_seconds=0))
+        await settle()
+        assert await where(store, "three") == "node-a"
+
+
+async def test_a_node_that_offers_the_resource_itself_needs_no_claim():
+    async with scheduled() as store:
+        await store.create(DEVICE_CLASS, EXTENDED)
+        own = node("node-b")
+        own["status"]["capacity"]["nvidia.com/gpu"] = "1"
+        await add_node(store, own)
+        await store.create(POD, gpu_pod("one"), "default")
+        await settle()
+        assert await where(store, "one") == "node-b"
+        assert (await store.list(RESOURCE_CLAIM, "default")).items == []
+
+
+async def test_binding_waits_for_the_drivers_conditions():
+    async with scheduled() as store:
+        await with_devices(store, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        await with_claim(store, "c")
+        await settle()
+        assert await given(store, "c") == ["gpu-0"]
+        assert await where(store, "pod-c") is None
+        await tell(store, "c", "ready")
+        await settle()
+        assert await where(store, "pod-c") == "node-a"
+
+
+async def tell(store, name, condition):
+    device = {"driver": "gpu.example.com", "pool": "node-a", "device": (await given(store, name))[0]}
+    stamp = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Told", "message": "so it is"}
+    device["conditions"] = [{"type": condition, "status": "True", **stamp}]
+    await store.patch(RESOURCE_CLAIM, name, "default", fields={"status": {"devices": [device]}}, subresource="status")
+
+
+async def test_a_device_that_failed_to_be_attached_is_given_back_and_another_try_is_made():
+    async with scheduled() as store:
+        await with_devices(store, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        await with_claim(store, "c")
+        await settle()
+        await tell(store, "c", "broken")
+        await settle()
+        found = await store.get(RESOURCE_CLAIM, "c", "default")
+        assert not found["status"].get("devices")
+        assert await where(store, "pod-c") is None
+
+
+async def test_binding_conditions_time_out_after_ten_minutes():
+    async with scheduled() as store:
+        await with_devices(store, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+        await with_claim(store, "c")
+        await asyncio.sleep(590)
+        stamp = (await store.get(RESOURCE_CLAIM, "c", "default"))["status"]["allocation"]["allocationTimestamp"]
+        await asyncio.sleep(30)
+        again = (await store.get(RESOURCE_CLAIM, "c", "default"))["status"].get("allocation") or {}
+        assert again.get("allocationTimestamp") != stamp
+
+
+async def test_a_rules_taint_keeps_a_device_from_requests_that_do_not_tolerate_it():
+    async with scheduled() as store:
+        await with_devices(store)
+        rule = {"deviceSelector": {"device": "gpu-0"}, "taint": {"key": "repair", "effect": "NoSchedule"}}
+        await store.create(DEVICE_TAINT_RULE, {"metadata": {"name": "r"}, "spec": rule})
+        await with_claim(store, "plain")
+        await with_claim(store, "tolerant", tolerations=[{"key": "repair", "operator": "Exists"}])
+        await settle()
+        assert await given(store, "plain") == ["gpu-1"]
+        assert await given(store, "tolerant") == ["gpu-0"]
+        await with_claim(store, "late")
+        await settle()
+        agent = store.acting_as(Caller(user="system:node:node-a"))
+        await agent.delete(POD, "pod-tolerant", "default", Deletion(grace_seconds=0))
+        await settle()
+        assert await given(store, "late") == []
+        await store.delete(DEVICE_TAINT_RULE, "r")
+        await settle()
+        assert await given(store, "late") == ["gpu-0"]
+
+
+async def test_a_search_that_gave_up_is_told_as_that_and_tried_again_with_growing_delay():
+    """kubernetes/kubernetes#137607: a time-out was taken for `does not fit`, and the Pod was stuck."""
+    looks = []
+
+    async def looked():
+        looks.append(asyncio.get_running_loop().time())
+
+    async with scheduled(search_limit=2500, yield_now=looked) as store:
+        await store.create(DEVICE_CLASS, example("device-class.yaml")[0])
+        await add_node(store, node("node-a"))
+        for number in range(16):
+            [resource_slice] = example("resource-slice.yaml")
+            resource_slice["metadata"]["name"] = f"gpus-{number}"
+            resource_slice["spec"]["pool"]["resourceSliceCount"] = 16
+            attributes = {"serial": {"int": number}}
+            devices = [{"name": f"gpu-{number}-{at}", "attributes": attributes} for at in range(128)]
+            resource_slice["spec"]["devices"] = devices
+            await store.create(RESOURCE_SLICE, resource_slice)
+        never = {"cel": {"expression": 'device.attributes["gpu.example.com"].serial < 0'}}
+        await with_claim(store, "c", selectors=[never])
+        await asyncio.sleep(100)
+        told = await why(store, "pod-c")
+        assert "search gave up after" in told
+        assert "request gpu" in told
+        assert "cannot allocate" not in told
+        starts = sorted({round(at) for at in looks})
+        gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
+        assert gaps == sorted(set(gaps))  # 5 s, then twice as long each time
+
+
+@pytest.mark.parametrize("count", [200])
+async def test_two_hundred_pods_at_once_and_64_devices_no_device_is_ever_given_twice(count):
+    """kubernetes/kubernetes#136269, looked at after every event of every claim."""
+    async with scheduled() as store:
+        await store.create(DEVICE_CLASS, example("device-class.yaml")[0])
+        template, _ = example("trainer.yaml")
+        await store.create(RESOURCE_CLAIM_TEMPLATE, template, "default")
+        names = [f"node-{number}" for number in range(8)]
+        for name in names:
+            await add_node(store, node(name, cpu="64"))
+            await store.create(RESOURCE_SLICE, eight_gpus(name))
+        owners = {}
+        watching = asyncio.create_task(no_device_twice(store, owners))
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+        for number in range(count):
+            await store.create(POD, pod(f"p{number}", cpu="10m", resourceClaims=claims), "default")
+            if number % 20 == 0:  # slices are written anew meanwhile
+                name = names[number // 20 % 8]
+                await store.patch(RESOURCE_SLICE, f"{name}-gpus", fields={"metadata": {"labels": {"n": str(number)}}})
+        await settle()
+        assert len(owners) == 64
+        placed = [each for each in (await store.list(POD, "default")).items if each["spec"].get("nodeName")]
+        assert len(placed) == 64
+        for each in placed[:32]:
+            agent = store.acting_as(Caller(user=f"system:node:{each['spec']['nodeName']}"))
+            await agent.delete(POD, each["metadata"]["name"], "default", Deletion(grace_seconds=0))
+        await settle()
+        assert len(owners) == 64
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+
+
+def eight_gpus(name):
+    [resource_slice] = example("resource-slice.yaml")
+    resource_slice["metadata"]["name"] = f"{name}-gpus"
+    devices = [{"name": f"gpu-{at}"} for at in range(8)]
+    pool = {**resource_slice["spec"]["pool"], "name": name}
+    resource_slice["spec"] |= {"nodeName": name, "pool": pool, "devices": devices}
+    return resource_slice
+
+
+async def no_device_twice(store, owners):
+    """Follows every claim and fails at the first instant at which a device has two."""
+    had = {}
+    async for event in store.watch(RESOURCE_CLAIM, since="1"):
+        if event.type == "BOOKMARK":
+            continue
+        key = event.object["metadata"]["name"]
+        for device in had.pop(key, ()):
+            del owners[device]
+        if event.type == "DELETED":
+            continue
+        allocation = (event.object.get("status") or {}).get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or ()
+        had[key] = [(each["pool"], each["device"]) for each in results]
+        for device in had[key]:
+            assert device not in owners, f"{device} is {owners[device]}'s and was given to {key}"
+            owners[device] = key

@@ -13,12 +13,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What allocation decides from: every node, slice, class and claim of the server."""
+    """What allocation decides from: every node, slice, class, claim and DeviceTaintRule of the server."""
 
     nodes: Sequence[dict[str, Any]]
     slices: Sequence[dict[str, Any]]
     classes: Sequence[dict[str, Any]]
     claims: Sequence[dict[str, Any]]
+    rules: Sequence[dict[str, Any]] = ()
 
 
 @click.command()
@@ -46,9 +47,10 @@ async def _claim(name: str, node: str, target: Target) -> None:
 
 
 async def gather(store: Any) -> Devices:
-    from headrace.api.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
+    from headrace.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 
-    found = [(await store.list(kind)).items for kind in (NODE, RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM)]
+    kinds = (NODE, RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM, DEVICE_TAINT_RULE)
+    found = [(await store.list(kind)).items for kind in kinds]
     return Devices(*found)
 
 
@@ -76,11 +78,13 @@ def lines(claim: Json, devices: Devices, node: str = "") -> Iterator[str]:
 def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterator[str]:
     """Node by node, what keeps it from serving these claims together; or that one would."""
     from headrace.devices.allocate.inventory import Inventory
+    from headrace.devices.allocate.mending import mendings
     from headrace.devices.allocate.why import report
+    from headrace.devices.taint_rules import tainted
 
     inventory = Inventory()
     for each in devices.slices:
-        inventory.put_slice(each["metadata"]["name"], each)
+        inventory.put_slice(each["metadata"]["name"], tainted(each, devices.rules))
     for each in devices.classes:
         inventory.put_class(each)
     for each in devices.claims:
@@ -90,7 +94,12 @@ def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterato
     for each in devices.nodes:
         if node and each["metadata"]["name"] != node:
             continue
+        failing = mendings(each, claims, inventory)
         found = report(each, claims, inventory)
+        if failing:
+            yield f"  node {found.node}:"
+            yield from (f"    {line}" for mending in failing for line in mending.lines())
+            continue
         if found.error is None and found.conflict is None and not any(one.is_short for one in found.requests):
             yield f"  node {found.node}: would serve it; claims are allocated when a Pod that uses them is scheduled"
             continue

@@ -1,9 +1,9 @@
 """Runs the claim plans: claims from templates for Pods, and the release of claims that nobody uses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from headrace.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from headrace.api.objects import Fields, Object, key_of, namespace_of, uid_of
+from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of
 from headrace.devices import plan
 from headrace.devices.plan import ClaimSeen, PodSeen
 from headrace.runtime.actions import Action
@@ -79,26 +79,39 @@ class PodClaims:
         raise AssertionError(f"{key}: making a claim asks for no capacity, yet the ledger refused: {refusal}")
 
 
+Unconfirmed = Callable[[str], str]
+"""The node that has not confirmed the end of a Pod (by key) that was deleted; empty: there is none."""
+
+
 class Claims:
     """For each claim: consumers that are done leave, and with the last of them the allocation."""
 
     name = "claims"
 
-    def __init__(self, informers: Informers, store: Store) -> None:
+    def __init__(self, informers: Informers, store: Store, unconfirmed: Unconfirmed = lambda key: "") -> None:
         self._pods = informers.of(POD)
         self._claims = informers.of(RESOURCE_CLAIM)
-        self._store = store
+        self._store, self._unconfirmed = store, unconfirmed
+        self._held_for: dict[str, set[str]] = {}  # nodes, and the claims that wait for their word
         self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
         self.sources: Sequence[Source] = (
             Source(self._claims),
             Source(self._pods, self._claims_of_pod),
+            Source(informers.of(NODE), self._claims_of_node),
         )
+
+    def _claims_of_node(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        node = after if after is not None else before
+        if node is None or (before is not None and after is not None and _annotations(before) == _annotations(after)):
+            return ()
+        return self._held_for.pop(name_of(node), ())
 
     def _claims_of_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
         pod = after if after is not None else before
         if pod is None:
             return ()
         names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
+        names.append(((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
         return [f"{namespace_of(pod)}/{name}" for name in names if name]
 
     async def observe(self, key: str) -> ClaimSeen | None:
@@ -111,7 +124,12 @@ class Claims:
             # A claim may be seen before the Pod that it is for: only the store can say that a Pod is really gone.
             listing = await self._store.list(POD, namespace_of(claim), fields=f"metadata.name={uids[uid]}")
             pods.update((uid, pod) for pod in listing.items if uid_of(pod) == uid)
-        return ClaimSeen(claim, pods)
+        unconfirmed = {}
+        for uid in uids.keys() - pods.keys():
+            if node := self._unconfirmed(f"{namespace_of(claim)}/{uids[uid]}"):
+                unconfirmed[uid] = node
+                self._held_for.setdefault(node, set()).add(key)
+        return ClaimSeen(claim, pods, unconfirmed)
 
     @staticmethod
     def _consumers(claim: Object) -> Iterable[Fields]:
@@ -124,3 +142,8 @@ class Claims:
 
     def refused(self, key: str, seen: ClaimSeen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
         raise AssertionError(f"{key}: releasing a claim asks for no capacity, yet the ledger refused: {refusal}")
+
+
+def _annotations(obj: Fields) -> Fields:
+    found: Fields = metadata(obj).get("annotations") or {}
+    return found

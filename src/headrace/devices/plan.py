@@ -6,7 +6,7 @@ Pod's uid, so that a plan made twice creates one claim.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.kinds import POD, RESOURCE_CLAIM
@@ -31,10 +31,14 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSeen:
-    """A claim and the Pods of its namespace that reservedFor or an owner reference names, by uid."""
+    """A claim and the Pods of its namespace that reservedFor or an owner reference names, by uid.
+
+    `unconfirmed`: Pods that are gone but may still run, by uid, with the node that has not confirmed their end.
+    """
 
     claim: Object
     pods: Mapping[str, Object]
+    unconfirmed: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_done(pod: Fields | None) -> bool:
@@ -113,7 +117,7 @@ def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:
     claim, namespace, name = seen.claim, namespace_of(seen.claim), name_of(seen.claim)
     status: Fields = claim.get("status") or {}
     reserved: Sequence[Fields] = status.get("reservedFor") or ()
-    kept = [each for each in reserved if not _is_released(each, seen.pods)]
+    kept = [each for each in reserved if not _is_released(each, seen)]
     fields: dict[str, Any] = {}
     if len(kept) != len(reserved):
         fields["reservedFor"] = kept or None
@@ -121,6 +125,10 @@ def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:
         fields |= {"allocation": None, "devices": None}
     if fields:
         return (Patch(RESOURCE_CLAIM, namespace, name, {"status": fields}, version_of(claim), "status"),)
+    if seen.unconfirmed:
+        return tuple(
+            _still_used(claim, each, seen.unconfirmed[each["uid"]]) for each in kept if each["uid"] in seen.unconfirmed
+        )
     finalizers: Sequence[str] = metadata(claim).get("finalizers") or ()
     if metadata(claim).get("deletionTimestamp") and not status.get("allocation") and FINALIZER in finalizers:
         left = [each for each in finalizers if each != FINALIZER] or None
@@ -130,11 +138,21 @@ def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:
     return ()
 
 
-def _is_released(consumer: Fields, pods: Mapping[str, Object]) -> bool:
+def _is_released(consumer: Fields, seen: ClaimSeen) -> bool:
     """Consumers that are not Pods belong to somebody else and stay."""
-    if consumer.get("apiGroup") or consumer.get("resource") != "pods":
+    uid = str(consumer.get("uid"))
+    if consumer.get("apiGroup") or consumer.get("resource") != "pods" or uid in seen.unconfirmed:
         return False
-    return is_done(pods.get(str(consumer.get("uid"))))
+    return is_done(seen.pods.get(uid))
+
+
+def _still_used(claim: Fields, consumer: Fields, node: str) -> Event:
+    told = (
+        f'Pod "{consumer.get("name")}" was deleted by force and node "{node}" has not confirmed that its containers '
+        "are gone: its devices stay allocated until then, or until the Node is deleted"
+    )
+    namespace, name, uid = namespace_of(claim), name_of(claim), uid_of(claim)
+    return Event(RESOURCE_CLAIM, namespace, name, uid, "Warning", "DevicesStillInUse", told)
 
 
 def _owner_is_done(seen: ClaimSeen) -> bool:

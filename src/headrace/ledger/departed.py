@@ -51,5 +51,10 @@ def is_unconfirmed(holder: str) -> bool:
     return holder.endswith(UNCONFIRMED)
 
 
+def unconfirmed_holder(holder: str) -> str:
+    """The name it had while it was there; empty for what has not been deleted."""
+    return holder.partition(" (deleted at ")[0] if is_unconfirmed(holder) else ""
+
+
 def _label(holder: str, revision: int) -> str:
     return f"{holder} (deleted at {revision}{UNCONFIRMED}"

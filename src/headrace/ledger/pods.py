@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/resource (PodRequests), KEP-1287, KEP-753 (side
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, larger, plus, read
@@ -107,6 +107,8 @@ def contribution(pod: Object) -> Contribution:
 
 
 def _containers(spec: Fields, status: Fields, managed: bool) -> Iterator[Container]:
+    mappings = (status.get("extendedResourceClaimStatus") or {}).get("requestMappings") or ()
+    served = frozenset(str(each.get("resourceName")) for each in mappings)
     for list_name, statuses, initial in (
         ("initContainers", "initContainerStatuses", True),
         ("containers", "containerStatuses", False),
@@ -115,7 +117,17 @@ def _containers(spec: Fields, status: Fields, managed: bool) -> Iterator[Contain
         for container in spec.get(list_name) or ():
             told = found.get(container.get("name"), NOTHING)
             sidecar = initial and container.get("restartPolicy") == "Always"
-            yield _container(container, told, managed, initial, sidecar)
+            container_facts = _container(container, told, managed, initial, sidecar)
+            yield _without(container_facts, served) if served else container_facts
+
+
+def _without(container: Container, served: frozenset[str]) -> Container:
+    """What devices serve is no amount of the node."""
+    return replace(
+        container,
+        admitted={name: amount for name, amount in container.admitted.items() if name not in served},
+        actual={name: amount for name, amount in container.actual.items() if name not in served},
+    )
 
 
 def _container(container: Fields, told: Mapping[str, Any], managed: bool, initial: bool, sidecar: bool) -> Container:

@@ -4,30 +4,25 @@ Both are idempotent. One claim is in the hands of one call at a time, so nobody 
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
 import msgspec
 
 from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import RESOURCE_CLAIM
 from headrace.api.objects import Object, metadata, uid_of
 from headrace.node.cdi import edits
-from headrace.node.device_record import DeviceRecord, PreparedClaim, PreparedDevice, PreparedDriver
-from headrace.node.plugins import Plugin, channel_to
+from headrace.node.device_record import DeviceRecord, PreparedClaim, PreparedDevice, PreparedDriver, unprepared
+from headrace.node.driver_client import DeviceProblem, DriverClient, DriverGone
+from headrace.node.plugins import Plugin
 from headrace.node.pod import Container, Pod
 from headrace.store.protocol import NotFound, Store
-from headrace.wire.generated import dra_v1_pb2 as dra
-from headrace.wire.generated.dra_v1_pb2_grpc import DRAPluginStub
 
-CALL_SECONDS = 45.0  # the kubelet's limit for a driver
-
-
-class DeviceProblem(Exception):
-    """A claim cannot be prepared or unprepared now; the message says which, and by whose fault. Tried again."""
+EXTENDED = "<extended-resources>"  # no name that an entry of spec.resourceClaims may have
+SKIP_PREPARE, SKIP_UNPREPARE = {"NodePrepareResources", "*"}, {"NodeUnprepareResources", "*"}
 
 
 class Devices:
@@ -37,12 +32,13 @@ class Devices:
     def __init__(
         self, store: Store, record: DeviceRecord, find: Callable[[str], Plugin | None], cdi_directory: Path
     ) -> None:
-        self._store, self._record, self._find, self._cdi = store, record, find, cdi_directory
+        self._store, self._record, self._cdi = store, record, cdi_directory
+        self._drivers = DriverClient(find)
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     async def prepare(self, pod: Pod) -> None:
         """All claims of the Pod, ready for its containers. Raises DeviceProblem, StoreError."""
-        for entry in pod.spec.resource_claims:
+        for entry in entries(pod):
             claim = await self._claim(pod, entry)
             if claim is None:
                 continue
@@ -51,27 +47,49 @@ class Devices:
                     await self._prepare(pod, claim)
 
     async def release(self, pod_uid: str) -> None:
-        """The Pod uses its claims no more; what nobody else uses is unprepared. Raises DeviceProblem."""
+        """The Pod uses its claims no more; what nobody else uses is unprepared. Raises DeviceProblem, and DriverGone
+        only where nothing but drivers that are gone stands in the way."""
+        problems: list[DeviceProblem] = []
+        for claim in self._record.of_pod(pod_uid):
+            try:
+                with self._one_at_a_time(claim.uid) as lock:
+                    async with lock:
+                        await self._release(claim.uid, pod_uid)
+            except DeviceProblem as problem:
+                problems.append(problem)
+        _raise(problems)
+
+    async def abandon(self, pod_uid: str) -> None:
+        """Let the Pod go without those drivers that are gone. What they prepared stays recorded as owed: it is
+        unprepared when they are back, and never given to anybody as it is."""
         for claim in self._record.of_pod(pod_uid):
             with self._one_at_a_time(claim.uid) as lock:
                 async with lock:
-                    await self._release(claim.uid, pod_uid)
+                    known = self._record.get(claim.uid)
+                    if known is None or pod_uid not in known.pods:
+                        continue
+                    others = tuple(user for user in known.pods if user != pod_uid)
+                    owed = known.drivers if others else unprepared(known.drivers)
+                    self._record.put(msgspec.structs.replace(known, pods=others, drivers=owed))
 
     async def audit(self, pods: Collection[str]) -> list[str]:
-        """Release what belongs to Pods that are not here any more; answers what could not be released, and why."""
+        """Release what belongs to Pods that are not here any more, or to none; answers what could not be, and why."""
         failures: list[str] = []
-        for pod_uid in {uid for claim in self._record.claims() for uid in claim.pods} - set(pods):
-            try:
-                await self.release(pod_uid)
-            except DeviceProblem as problem:
-                failures.append(str(problem))
+        for claim in self._record.claims():
+            for pod_uid in set(claim.pods) - set(pods) or ({""} if not claim.pods else ()):
+                try:
+                    with self._one_at_a_time(claim.uid) as lock:
+                        async with lock:
+                            await self._release(claim.uid, pod_uid)
+                except DeviceProblem as problem:
+                    failures.append(str(problem))
         return failures
 
     def cdi_names(self, pod: Pod, container: Container) -> list[str]:
         """The CDI devices of a container, in the order of its claims. Raises DeviceProblem if one is not prepared."""
         found: list[str] = []
-        for use in container.resources.get("claims") or ():
-            entry = next((each for each in pod.spec.resource_claims if each["name"] == use["name"]), None)
+        for use in _uses(pod, container):
+            entry = next((each for each in entries(pod) if each["name"] == use["name"]), None)
             name = claim_name(pod, entry) if entry else None
             claim = next((each for each in self._record.of_pod(pod.uid) if each.name == name), None)
             if claim is None or not all(driver.prepared for driver in claim.drivers.values()):
@@ -93,7 +111,7 @@ class Devices:
             claim = await self._store.get(RESOURCE_CLAIM, name, pod.namespace)
         except NotFound:
             raise DeviceProblem(f"resourceclaim {name!r} not found") from None
-        if entry.get("resourceClaimTemplateName") and not _is_owned(claim, pod.uid):
+        if not entry.get("resourceClaimName") and not _is_owned(claim, pod.uid):
             raise DeviceProblem(f"resourceclaim {name!r} was not created for Pod {pod.key}")
         status = claim.get("status") or {}
         if not status.get("allocation"):
@@ -105,19 +123,23 @@ class Devices:
     async def _prepare(self, pod: Pod, claim: Object) -> None:
         uid, name = uid_of(claim), str(metadata(claim)["name"])
         results = claim["status"]["allocation"].get("devices", {}).get("results") or ()
-        wanted = sorted({str(result["driver"]) for result in results})
-        for driver in wanted:  # before anything is recorded: what no driver was asked for, none has to undo
-            self._plugin(driver)
+        wanted = {driver: _skipped(results, driver) for driver in sorted({str(each["driver"]) for each in results})}
+        for driver, skips in wanted.items():
+            # Before anything is recorded: what no driver was asked for, none has to undo.
+            if not SKIP_PREPARE & skips:
+                self._drivers.plugin(driver)
         known = self._record.get(uid)
-        drivers = {driver: PreparedDriver(False) for driver in wanted} | (known.drivers if known else {})
+        drivers = {driver: PreparedDriver(False, skips=tuple(sorted(skips))) for driver, skips in wanted.items()}
+        drivers |= known.drivers if known else {}
         users = tuple(dict.fromkeys((*(known.pods if known else ()), pod.uid)))
         record = PreparedClaim(pod.namespace, name, uid, users, drivers)
         self._record.put(record)
         for driver in wanted:
             if drivers[driver].prepared and self._resolves(drivers[driver]):
                 continue
-            devices = await self._call_prepare(driver, record)
-            drivers = drivers | {driver: PreparedDriver(True, devices)}
+            skips = set(drivers[driver].skips)
+            devices = () if SKIP_PREPARE & skips else await self._drivers.prepare(driver, record)
+            drivers = drivers | {driver: msgspec.structs.replace(drivers[driver], prepared=True, devices=devices)}
             record = msgspec.structs.replace(record, drivers=drivers)
             self._record.put(record)
 
@@ -129,55 +151,24 @@ class Devices:
             return False
         return True
 
-    async def _call_prepare(self, driver: str, claim: PreparedClaim) -> tuple[PreparedDevice, ...]:
-        request = dra.NodePrepareResourcesRequest(claims=[_reference(claim)])
-        try:
-            async with self._channel(driver) as channel:
-                answer = await _stub(channel).NodePrepareResources(request, timeout=CALL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            raise DeviceProblem(f"driver {driver}: prepare claim {claim.name!r}: {error.details()}") from None
-        result = answer.claims.get(claim.uid)
-        if result is None:
-            raise DeviceProblem(f"driver {driver}: prepare claim {claim.name!r}: the answer does not name its uid")
-        if result.error:
-            raise DeviceProblem(f"driver {driver}: prepare claim {claim.name!r}: {result.error}")
-        return tuple(
-            PreparedDevice(tuple(each.request_names), each.pool_name, each.device_name, tuple(each.cdi_device_ids))
-            for each in result.devices
-        )
-
     async def _release(self, uid: str, pod_uid: str) -> None:
+        """`pod_uid` empty: nobody's."""
         claim = self._record.get(uid)
-        if claim is None or pod_uid not in claim.pods:
+        if claim is None or (pod_uid not in claim.pods if pod_uid else claim.pods):
             return
         others = tuple(user for user in claim.pods if user != pod_uid)
         if others:
             self._record.put(msgspec.structs.replace(claim, pods=others))
             return
-        for driver in claim.drivers:
-            await self._call_unprepare(driver, claim)
+        problems: list[DeviceProblem] = []
+        for driver, known in claim.drivers.items():
+            if not SKIP_UNPREPARE & set(known.skips):
+                try:
+                    await self._drivers.unprepare(driver, claim)
+                except DeviceProblem as problem:
+                    problems.append(problem)
+        _raise(problems)
         self._record.remove(uid)
-
-    async def _call_unprepare(self, driver: str, claim: PreparedClaim) -> None:
-        request = dra.NodeUnprepareResourcesRequest(claims=[_reference(claim)])
-        try:
-            async with self._channel(driver) as channel:
-                answer = await _stub(channel).NodeUnprepareResources(request, timeout=CALL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            raise DeviceProblem(f"driver {driver}: unprepare claim {claim.name!r}: {error.details()}") from None
-        result = answer.claims.get(claim.uid)
-        if result is None or result.error:
-            why = result.error if result else "the answer does not name its uid"
-            raise DeviceProblem(f"driver {driver}: unprepare claim {claim.name!r}: {why}")
-
-    def _plugin(self, driver: str) -> Plugin:
-        plugin = self._find(driver)
-        if plugin is None:
-            raise DeviceProblem(f"driver {driver} is not registered on this node")
-        return plugin
-
-    def _channel(self, driver: str) -> grpc.aio.Channel:
-        return channel_to(self._plugin(driver).endpoint)
 
     @contextmanager
     def _one_at_a_time(self, uid: str) -> Iterator[asyncio.Lock]:
@@ -194,9 +185,24 @@ class Devices:
                 self._locks[uid] = (lock, users - 1)
 
 
+def entries(pod: Pod) -> list[Mapping[str, Any]]:
+    """What the Pod's spec names, and the claim that the scheduler made for its extended resources."""
+    made = pod.status.get("extendedResourceClaimStatus") or {}
+    if not made.get("resourceClaimName"):
+        return list(pod.spec.resource_claims)
+    return [*pod.spec.resource_claims, {"name": EXTENDED, "made": made["resourceClaimName"]}]
+
+
+def _uses(pod: Pod, container: Container) -> list[Mapping[str, Any]]:
+    made = pod.status.get("extendedResourceClaimStatus") or {}
+    mapped = [each for each in made.get("requestMappings") or () if each.get("containerName") == container.name]
+    requests = [{"name": EXTENDED, "request": each.get("requestName")} for each in mapped]
+    return [*(container.resources.get("claims") or ()), *requests]
+
+
 def claim_name(pod: Pod, entry: Mapping[str, Any]) -> str | None:
     """The ResourceClaim behind an entry of spec.resourceClaims; None while (or because) there is none."""
-    if direct := entry.get("resourceClaimName"):
+    if direct := entry.get("resourceClaimName") or entry.get("made"):
         return str(direct)
     for status in pod.status.get("resourceClaimStatuses") or ():
         if status["name"] == entry["name"]:
@@ -216,9 +222,14 @@ def _serves(device: PreparedDevice, request: str) -> bool:
     return any(name == request or name.partition("/")[0] == request for name in device.requests)
 
 
-def _stub(channel: grpc.aio.Channel) -> DRAPluginStub:
-    return DRAPluginStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
+def _raise(problems: Sequence[DeviceProblem]) -> None:
+    """A driver that refuses comes before one that is gone: against it nothing is abandoned."""
+    for problem in sorted(problems, key=lambda each: isinstance(each, DriverGone)):
+        raise problem
 
 
-def _reference(claim: PreparedClaim) -> dra.Claim:
-    return dra.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name)
+def _skipped(results: Collection[Mapping[str, Any]], driver: str) -> set[str]:
+    """The operations that every device of the driver says to need none of (skipNodeOperations)."""
+    each = [set(result.get("skipNodeOperations") or ()) for result in results if result["driver"] == driver]
+    named = set[str]().union(*each)
+    return {operation for operation in named if all({operation, "*"} & skips for skips in each)}

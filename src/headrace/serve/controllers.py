@@ -8,7 +8,9 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import EVENT
-from headrace.devices.controller import Claims, PodClaims
+from headrace.devices.controller import Claims, PodClaims, Unconfirmed
+from headrace.devices.tainted_claims import DeviceTaintEvictions
+from headrace.ledger.departed import unconfirmed_holder
 from headrace.objects.local import LocalStore
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
@@ -31,6 +33,18 @@ async def _yield() -> None:
     await asyncio.sleep(0)
 
 
+def unconfirmed_end(store: LocalStore) -> Unconfirmed:
+    """Asks the ledger, which charges a Pod that was deleted by force until its node has confirmed."""
+
+    def node_of(pod: str) -> str:
+        for node, ledger in store.rows.ledgers.items():
+            if any(unconfirmed_holder(holder) == f"Pod {pod}" for holder in ledger.holders):
+                return node
+        return ""
+
+    return node_of
+
+
 def embedded_controllers(
     store: LocalStore, clock: Clock, log: FilteringBoundLogger, registry: CollectorRegistry, monitoring: Monitoring
 ) -> ControllerManager:
@@ -43,7 +57,8 @@ def embedded_controllers(
     scheduler = Scheduler(informers, clock=clock, new_id=lambda: str(uuid.uuid4()), yield_now=_yield)
     manager.add(scheduler, workers=WRITERS)
     manager.add(PodClaims(informers), workers=WRITERS)
-    manager.add(Claims(informers, store), workers=WRITERS)
+    manager.add(Claims(informers, store, unconfirmed_end(store)), workers=WRITERS)
+    manager.add(DeviceTaintEvictions(informers))
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))

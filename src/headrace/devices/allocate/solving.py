@@ -55,9 +55,11 @@ class Solving:
     @property
     def furthest(self) -> str:
         """The request the walk was last busy with, as errors name it."""
-        if self.walk is None or self.walk.furthest is None:
+        wants = self._known.demand.wants
+        found = self.walk.furthest if self.walk is not None else None
+        if found is None and not wants:
             return "the start"
-        return self.problem.text(self.walk.furthest)
+        return self.problem.text(found or wants[0])
 
     @property
     def has_invalid_pool(self) -> bool:

@@ -11,6 +11,8 @@ import os
 import secrets
 import socket
 import ssl
+import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -100,6 +102,16 @@ def ensure(directory: Path, now: float, names: Iterable[str] = ()) -> Pki:
         if not _is_fresh(pki.certificate(name), at):
             _make_leaf(pki, name, at, common_name=user, organizations=groups, hosts=())
     return pki
+
+
+def is_complete(directory: Path, now: float, names: Iterable[str] = ()) -> bool:
+    """Whether `ensure` would find everything there and fresh."""
+    pki, at = Pki(directory), datetime.fromtimestamp(now, UTC)
+    return (
+        pki.ca.exists()
+        and _is_fresh(pki.certificate("server"), at, _host_names(names))
+        and all(_is_fresh(pki.certificate(name), at) for name in CLIENTS)
+    )
 
 
 def _host_names(extra: Iterable[str]) -> tuple[str, ...]:
@@ -337,3 +349,9 @@ def write_kubeconfig(pki: Pki, path: Path, server: str, client: str) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, text, 0o600)
+
+
+if __name__ == "__main__":
+    # `python -m headrace.apiserver.pki DIRECTORY [NAME]…`: what a first start makes, made by a process that ends, since
+    # the one that serves would keep cryptography's 9 MB for ever.
+    ensure(Path(sys.argv[1]), time.time(), sys.argv[2:])

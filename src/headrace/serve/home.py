@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from headrace.apiserver import resize
+from headrace.apiserver import pki, resize
 from headrace.apiserver.agents import Agents
 from headrace.apiserver.server import Running, serve
 from headrace.metrics.memory import MemoryMetrics
@@ -20,7 +21,6 @@ from headrace.resize.monitoring import Monitoring
 from headrace.resize.service import ResizeServices
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
-from headrace.serve.controllers import embedded_controllers
 from headrace.serve.shipped import install
 from headrace.store.sqlite import open_rows
 
@@ -43,6 +43,7 @@ class Home:
     """What runs: `failed` is set, with the reason in `why`, when nothing can be acknowledged any more."""
 
     running: Running
+    store: LocalStore
     agents_port: int
     failed: asyncio.Event
     why: list[str] = field(default_factory=list)
@@ -62,6 +63,7 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
 
     rows = await open_rows(settings.data_dir / FILE, on_fatal=fatal)
     try:
+        making = await _making_certificates(settings)  # with the file's lock held, so nobody else does
         store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
         services = ResizeServices(store, wall=time.time, ledger_of=lambda node: rows.ledgers.get(node))
         monitoring = Monitoring(MemoryMetrics(), time.time)
@@ -71,6 +73,8 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
             add_services=lambda server, callers: resize.add_services(server, callers, services, monitoring),
             samples=monitoring.samples,
         )
+        if making is not None:
+            await making.wait()
         async with serve(
             store,
             data_dir=settings.data_dir,
@@ -84,11 +88,24 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
             log.info("serving", url=running.url, agents_port=agents_port, durability="synchronous=FULL")
             try:
                 async with _controlling(settings, store, running, monitoring, log):
-                    yield Home(running, agents_port, failed, why)
+                    yield Home(running, store, agents_port, failed, why)
             finally:
                 await agents.stop()
     finally:
         await rows.close()
+
+
+async def _making_certificates(settings: HomeSettings) -> asyncio.subprocess.Process | None:
+    """A first start has its certificates made beside it. If that fails, `serve` tries itself and says why."""
+    directory = settings.data_dir / "pki"
+    if pki.is_complete(directory, time.time(), (settings.host,)):
+        return None
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headrace.apiserver.pki", str(directory), settings.host),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
 
 
 @contextlib.asynccontextmanager
@@ -98,6 +115,9 @@ async def _controlling(
     if not settings.controllers:
         yield None
         return
+    # Not at the top: an API server alone needs none of it, and it is a third of the code.
+    from headrace.serve.controllers import embedded_controllers
+
     manager = embedded_controllers(store, LoopClock(time.time), log, running.observations.registry, monitoring)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(), name="controllers")

@@ -10,14 +10,13 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from headrace.apiserver.tokens import create_join_token
-from headrace.client.http import Client
-from headrace.client.kubeconfig import load
+from headrace.apiserver.pki import certificate_hash
+from headrace.apiserver.tokens import JOIN_SECONDS, create_join_token
 from headrace.node.certificate import Credentials
+from headrace.serve import collection
 from headrace.serve.announcement import Announced, announcing
 from headrace.serve.home import Home, HomeSettings, home
 from headrace.serve.supervisor import supervise
-from headrace.store.kubernetes import KubernetesStore
 
 CERTIFICATE_LOOK_SECONDS = 0.1
 
@@ -43,6 +42,7 @@ async def run_home(
     """Until `stop`. Raises RuntimeError when the store can acknowledge nothing any more."""
     async with home(settings, log) as running:
         with announcing(settings.data_dir, _told(running)):
+            collection.settle()
             ready(running)
             await _until(stop, running)
 
@@ -55,6 +55,7 @@ async def run_up(
         with announcing(settings.home.data_dir, _told(running)):
             parts = [asyncio.create_task(each, name="part") for each in (await _parts(settings, running, log))]
             try:
+                collection.settle()
                 ready(running)
                 await _until(stop, running)
             finally:
@@ -79,7 +80,9 @@ async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger)
     agents = f"{server.removeprefix('https://').rpartition(':')[0]}:{running.agents_port}"
     environment = {}
     if not Credentials(settings.agent_dir / "pki").exist():
-        environment["HEADRACE_JOIN_TOKEN"] = await join_token(running.running.kubeconfig, settings.node)
+        environment["HEADRACE_JOIN_TOKEN"] = await create_join_token(
+            running.store, settings.node, running.running.pki.ca_hash(), time.time()
+        )
     shared = ("--node-name", settings.node, "--data-dir", str(settings.agent_dir), "--server", server)
     agent = ("agent", *shared, "--agents-server", agents, *settings.agent)
     return [
@@ -95,15 +98,18 @@ async def _driver(settings: UpSettings, running: Coroutine[Any, Any, None]) -> N
     await running
 
 
-async def join_token(kubeconfig: Path, node: str, ttl_seconds: float = 15 * 60) -> str:
+async def join_token(kubeconfig: Path, node: str, ttl_seconds: float = JOIN_SECONDS) -> str:
     """A join token for one node, made through the API of the server that the kubeconfig names. Raises StoreError."""
-    import hashlib
-    import ssl
+    # Not at the top: a server is no HTTP client of its own, and aiohttp costs it 6 MB and a tenth of a second.
+    from headrace.client.http import Client
+    from headrace.client.kubeconfig import load
+    from headrace.store.kubernetes import KubernetesStore
 
     cluster = load(kubeconfig)
-    authority = hashlib.sha256(ssl.PEM_cert_to_DER_cert(cluster.ca_pem.strip())).hexdigest()
     async with Client(cluster) as client:
-        return await create_join_token(KubernetesStore(client), node, authority, time.time(), ttl_seconds)
+        store = KubernetesStore(client)
+        authority = certificate_hash(cluster.ca_pem.strip())
+        return await create_join_token(store, node, authority, time.time(), ttl_seconds)
 
 
 def _told(home: Home) -> Announced:

@@ -7,8 +7,6 @@ from typing import Any
 import orjson
 
 from headrace.api.objects import Fields
-from headrace.cel.device import COST_LIMIT, EXPRESSION_BYTES, compile_selector
-from headrace.cel.errors import CompileError
 from headrace.objects.validation import names
 from headrace.objects.validation.affinity import validate_node_selector
 from headrace.objects.validation.errors import FieldErrors
@@ -195,6 +193,9 @@ def validate_selectors(selectors: list[Any] | None, path: str, errors: FieldErro
 
 
 def _selector(selector: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    # Not at the top: a server that holds no selectors starts sooner, and smaller, without CEL.
+    from headrace.cel.device import COST_LIMIT, EXPRESSION_BYTES
+
     if "cel" not in selector:
         errors.required(f"{path}.cel")
         return
@@ -212,6 +213,9 @@ def _selector(selector: dict[str, Any], path: str, errors: FieldErrors) -> None:
 @lru_cache(maxsize=1024)
 def _compiled(expression: str) -> tuple[str, int]:
     """What is wrong with an expression, and what it costs at most; a template's is asked for with every claim."""
+    from headrace.cel.device import compile_selector
+    from headrace.cel.errors import CompileError
+
     try:
         return "", compile_selector(expression, "new").max_cost
     except CompileError as error:

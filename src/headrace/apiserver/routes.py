@@ -91,7 +91,7 @@ class Routes:
         return json_answer(await self._joining.join(bodies.decode(request.body, request.content_type)))
 
     async def _metrics(self, monitoring: Monitoring, request: Request) -> Answer:
-        """What an application says of itself: `{"workload": "NAMESPACE/POD/CONTAINER", "metrics": {"latency": 450}}`."""
+        """What an application says of itself: `{"workload": "ns/pod/container", "metrics": {"latency": 450}}`."""
         body = bodies.decode(request.body, request.content_type)
         metrics = body.get("metrics")
         try:

@@ -15,6 +15,7 @@ from headrace.objects.local import LocalStore
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
 from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy_manager import PolicyManager, look_when_measured
 from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import Clock
 from headrace.runtime.manager import ControllerManager
@@ -63,6 +64,8 @@ def embedded_controllers(
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))
     monitoring.attach(informers)
+    policies = PolicyManager(informers, monitoring, clock.wall)
+    look_when_measured(policies, manager.add(policies), monitoring)
     manager.add(NodeLifecycle(informers, clock))
     owned = tuple(kind for kind in kinds if kind.plural != EVENT.plural)  # Events are many and own nothing
     garbage = GarbageCollector(informers, store, owned)

@@ -1,0 +1,1 @@
+"""The PolicyManager's decisions: pure functions from a ResizePolicy and what was measured to what is to be resized."""

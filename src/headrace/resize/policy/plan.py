@@ -1,0 +1,218 @@
+"""Pure decisions of the PolicyManager for one ResizePolicy: actions for containers, and its own status."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from headrace.api.amounts import Amounts, minus, read, total, written
+from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
+from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.times import from_time, to_time
+from headrace.ledger.pods import MANAGED_LABEL
+from headrace.resize import workload
+from headrace.resize.policy.decision import Container, Decision, Flag, Judged, Record, judge, words
+from headrace.resize.policy.spec import Policy
+from headrace.runtime.actions import Action, Create, Event, Patch
+
+POLICY_LABEL = "headrace.dev/policy"
+TARGETS_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`pods` are all that the policy selects; `containers` those of them that run and may be resized.
+
+    `unmanageable`: Pods that cannot become managed, with the ledger's words.
+    """
+
+    object: Object
+    policy: Policy
+    pods: tuple[Object, ...]
+    containers: tuple[Container, ...]
+    unmanageable: Mapping[str, str]
+
+
+def records(policy: Object) -> dict[str, Record]:
+    found = {}
+    for key, told in ((policy.get("status") or {}).get("targets") or {}).items():
+        at = from_time(str(told["at"])) if told.get("at") else 0.0
+        found[key] = Record(read(told.get("first")), read(told.get("target")), at)
+    return found
+
+
+def judged(seen: Seen, now: float) -> list[tuple[Container, Judged]]:
+    """Each container in turn; what one is given is taken off the quota of the next."""
+    known = records(seen.object)
+    everything = [
+        workload.desired_limits(pod, str(each["name"]))
+        for pod in seen.pods
+        for each in pod["spec"]["containers"]
+        if seen.policy.includes(str(each["name"]))
+    ]
+    left = dict(minus(seen.policy.quota, total(everything)))
+    left = {name: left.get(name, 0) for name in seen.policy.quota}
+    found = []
+    for container in seen.containers:
+        answer = judge(container, seen.policy, _record(container, known), left, now)
+        if answer.decision is not None:
+            limits = workload.admitted_limits(container.pod, container.name)
+            for name in left:
+                left[name] -= answer.decision.target.get(name, limits.get(name, 0)) - limits.get(name, 0)
+        found.append((container, answer))
+    return found
+
+
+def plan(seen: Seen, now: float) -> tuple[Action, ...]:
+    policy = seen.policy
+    if policy.mode == "Off":
+        return tuple(_status(seen, [], now))
+    found = judged(seen, now)
+    actions: list[Action] = []
+    if policy.mode == "Auto":
+        actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen.unmanageable)]
+        for container, answer in found:
+            if answer.decision is not None:
+                actions += _acting(container, answer.decision, seen)
+    return (*actions, *_status(seen, found, now))
+
+
+def _is_to_be_managed(pod: Object, unmanageable: Mapping[str, str]) -> bool:
+    return (metadata(pod).get("labels") or {}).get(MANAGED_LABEL) != "true" and uid_of(pod) not in unmanageable
+
+
+def _managed(pod: Object) -> Patch:
+    """From now on it holds the larger of request and limit: a wish, that the ledger may refuse."""
+    fields = {"metadata": {"labels": {MANAGED_LABEL: "true"}}}
+    return Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod))
+
+
+def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action]:
+    pod, policy = container.pod, seen.policy
+    before = name_of(container.history[-1]) if container.history else ""
+    digest = hashlib.sha256(f"{uid_of(seen.object)}/{uid_of(pod)}/{container.name}/{before}".encode()).hexdigest()[:8]
+    current = workload.admitted_limits(pod, container.name)
+    cause: dict[str, Any] = {"reason": decision.reason, "policy": policy.name, "message": words(decision)}
+    if decision.metric:
+        cause |= {"metric": decision.metric, "value": decision.value, "threshold": decision.threshold}
+    action = {
+        "apiVersion": RESOURCE_SCALING_ACTION.api_version,
+        "kind": RESOURCE_SCALING_ACTION.kind,
+        "metadata": {
+            "name": f"{name_of(pod)[:180]}-{container.name}-{digest}",
+            "namespace": namespace_of(pod),
+            "labels": {POLICY_LABEL: policy.name},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}],
+        },
+        "spec": {
+            "workload": f"{name_of(pod)}/{container.name}",
+            "node": str(pod["spec"].get("nodeName") or ""),
+            "current": _written(current),
+            "target": _written(decision.target),
+            "cause": cause,
+            "priority": policy.priority,
+            "onInsufficient": "Clamp" if decision.direction == "oom" else policy.on_insufficient,
+            "retry": dict(policy.retry),
+        },
+    }
+    created: Action = Create(RESOURCE_SCALING_ACTION, namespace_of(pod), action)
+    if decision.direction != "up":
+        return [created]
+    told = {
+        "workload": workload.workload_id(pod, container.name),
+        "metric": decision.metric,
+        "value": decision.value,
+        "threshold": decision.threshold,
+        "status": "Degraded",
+    }
+    degraded = Event(
+        POD, namespace_of(pod), name_of(pod), uid_of(pod), "Warning", "PerformanceDegraded", json.dumps(told)
+    )
+    return [created, degraded]
+
+
+def _status(seen: Seen, found: list[tuple[Container, Judged]], now: float) -> list[Action]:
+    obj, before = seen.object, seen.object.get("status") or {}
+    generation = metadata(obj).get("generation", 0)
+    status: dict[str, Any] = {"observedGeneration": generation, "selected": len(seen.pods)}
+    targets = _targets(obj, found)
+    if targets != before.get("targets") and (targets or before.get("targets")):
+        gone = {key: None for key in before.get("targets") or {} if key not in targets}
+        status["targets"] = targets | gone
+    decided = [(container, answer.decision) for container, answer in found if answer.decision is not None]
+    events: list[Action] = []
+    if decided:
+        container, decision = decided[-1]
+        said = f"{workload.workload_id(container.pod, container.name)} {words(decision)}"
+        status["lastDecision"] = said
+        if seen.policy.mode == "DryRun" and said != before.get("lastDecision"):
+            at = (RESIZE_POLICY, namespace_of(obj), name_of(obj), uid_of(obj))
+            events.append(Event(*at, "Normal", "WouldScale", said))
+    conditions = _conditions(seen, found, before.get("conditions") or (), generation, now)
+    if conditions != list(before.get("conditions") or ()):
+        status["conditions"] = conditions
+    if all(before.get(name) == value for name, value in status.items()):
+        return events
+    return [
+        *events,
+        Patch(RESIZE_POLICY, namespace_of(obj), name_of(obj), {"status": status}, version_of(obj), "status"),
+    ]
+
+
+def _conditions(
+    seen: Seen, found: list[tuple[Container, Judged]], known: Any, generation: int, now: float
+) -> list[dict[str, Any]]:
+    mode = seen.policy.mode
+    wanted = [("Active", mode == "Auto", mode, "" if seen.pods else "no Pod is selected")]
+    for flag in get_args(Flag):
+        names = [workload.workload_id(each.pod, each.name) for each, answer in found if flag in answer.flags]
+        if names or any(each["type"] == flag for each in known):
+            wanted.append((flag, bool(names), flag if names else "NotSo", ", ".join(names[:5])))
+    refused = sorted(seen.unmanageable.items())
+    if refused or any(each["type"] == "Unmanageable" for each in known):
+        said = "; ".join(message for _, message in refused[:3])
+        wanted.append(("Unmanageable", bool(refused), "InsufficientCapacity" if refused else "NotSo", said))
+    by_type = {each["type"]: each for each in known}
+    conditions = []
+    for type, so, reason, message in wanted:
+        status = "True" if so else "False"
+        before = by_type.get(type, {})
+        moved = before.get("status") != status
+        condition: dict[str, Any] = {"type": type, "status": status, "reason": reason, "message": message}
+        condition["observedGeneration"] = generation
+        condition["lastTransitionTime"] = to_time(now) if moved else before.get("lastTransitionTime")
+        conditions.append(condition)
+    return conditions
+
+
+def _targets(policy: Object, found: list[tuple[Container, Judged]]) -> dict[str, Any]:
+    """What is remembered by owner and container: the first limits, and what the last action that succeeded reached."""
+    known: dict[str, Any] = dict((policy.get("status") or {}).get("targets") or {})
+    for container, _ in found:
+        told = dict(known.get(container.key) or {})
+        told.setdefault("first", _written(_first(container)))
+        for action in container.history:
+            status = action.get("status") or {}
+            ours = (metadata(action).get("labels") or {}).get(POLICY_LABEL) == name_of(policy)
+            if ours and status.get("state") == "Succeeded" and str(status["finishTime"]) > str(told.get("at") or ""):
+                told["target"] = dict(status.get("actual") or {})
+                told["at"] = str(status["finishTime"])
+        known[container.key] = told
+    kept = sorted(known.items(), key=lambda pair: (str(pair[1].get("at") or "9"), pair[0]))[-TARGETS_KEPT:]
+    return dict(sorted(kept))
+
+
+def _first(container: Container) -> Amounts:
+    """The limits before the oldest resize that is known."""
+    if container.history:
+        return read(container.history[0]["spec"].get("current"))
+    return workload.admitted_limits(container.pod, container.name)
+
+
+def _record(container: Container, known: Mapping[str, Record]) -> Record:
+    return known.get(container.key) or Record(first=_first(container))
+
+
+def _written(amounts: Amounts) -> dict[str, str]:
+    return {name: written(name, amounts[name]) for name in sorted(amounts)}

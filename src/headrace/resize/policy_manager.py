@@ -1,0 +1,185 @@
+"""The PolicyManager: looks at a ResizePolicy whenever something it selects was measured, has changed or was resized.
+
+It decides and creates ResourceScalingActions; whether there is room is the ResourceManager's to say.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
+from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of
+from headrace.api.selectors import BadSelector, from_label_selector
+from headrace.resize import workload
+from headrace.resize.action_controller import BY_POD
+from headrace.resize.actions_plan import container_name, pod_key
+from headrace.resize.monitoring import Monitoring
+from headrace.resize.plan import admitted, desired
+from headrace.resize.policy.decision import Container
+from headrace.resize.policy.plan import Seen, judged, plan
+from headrace.resize.policy.spec import Policy, policy_of
+from headrace.runtime.actions import Action
+from headrace.runtime.cache import Informers
+from headrace.runtime.controller import Controller, Source
+from headrace.runtime.perform import Writing
+from headrace.store.protocol import Refused
+
+IN_NAMESPACE = "namespace"
+AGAIN_SECONDS = 30.0  # after which a Pod that could not become managed is asked for again
+MARGIN_SECONDS = 30.0
+
+
+class PolicyManager:
+    name = "policy-manager"
+
+    def __init__(self, informers: Informers, monitoring: Monitoring, wall: Callable[[], float]) -> None:
+        self._policies, self._pods = informers.of(RESIZE_POLICY), informers.of(POD)
+        self._actions, self._scalers = informers.of(RESOURCE_SCALING_ACTION), informers.of(HORIZONTAL_POD_AUTOSCALER)
+        self._replica_sets = informers.of(REPLICA_SET)
+        self._monitoring, self._wall = monitoring, wall
+        for informer in (self._policies, self._pods, self._scalers):
+            informer.add_index(IN_NAMESPACE, lambda obj: (namespace_of(obj),))
+        self._actions.add_index(BY_POD, lambda action: (pod_key(action),))
+        self._unmanageable: dict[str, tuple[str, float]] = {}
+        self.sources: Sequence[Source] = (
+            Source(self._policies),
+            Source(self._pods, self._pod_changed),
+            Source(self._actions, self._action_changed),
+            Source(self._scalers, self._scaler_changed),
+        )
+
+    def measured(self, workload: str) -> Iterable[str]:
+        """The policies that a measurement of this workload (namespace/pod/container) concerns."""
+        pod = self._pods.get(workload.rpartition("/")[0])
+        return self._selecting(pod) if pod is not None else ()
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return {key for pod in (before, after) if pod is not None for key in self._selecting(pod)}
+
+    def _action_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        action = after if after is not None else before
+        assert action is not None
+        pod = self._pods.get(pod_key(action))
+        return self._selecting(pod) if pod is not None else ()
+
+    def _scaler_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return [key_of(each) for each in self._policies.indexed(IN_NAMESPACE, namespace_of(after or before or {}))]
+
+    def _selecting(self, pod: Object) -> list[str]:
+        found = []
+        for policy in self._policies.indexed(IN_NAMESPACE, namespace_of(pod)):
+            try:
+                selects = from_label_selector(policy["spec"]["selector"]).matches(metadata(pod).get("labels"))
+            except BadSelector:
+                continue
+            if selects:
+                found.append(key_of(policy))
+        return found
+
+    async def observe(self, key: str) -> Seen | None:
+        obj = self._policies.get(key)
+        if obj is None or metadata(obj).get("deletionTimestamp"):
+            return None
+        policy, now = policy_of(obj), self._wall()
+        self._unmanageable = {uid: told for uid, told in self._unmanageable.items() if now - told[1] < AGAIN_SECONDS}
+        near = self._pods.indexed(IN_NAMESPACE, namespace_of(obj))
+        pods = tuple(pod for pod in near if self._is_ours(pod, obj, policy))
+        refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
+        containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
+        seen = Seen(obj, policy, pods, containers, refused)
+        if policy.mode != "Off":
+            self._tell_performance(seen, now)
+        return seen
+
+    def _is_ours(self, pod: Object, obj: Object, policy: Policy) -> bool:
+        """Of several policies that select a Pod the oldest has it."""
+        if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
+            return False
+        if not pod["spec"].get("nodeName") or not policy.selector.matches(metadata(pod).get("labels")):
+            return False
+        rivals = [self._policies.get(key) for key in self._selecting(pod)]
+        active = [each for each in rivals if (each is not None and each["spec"]["mode"] != "Off") or each is obj]
+        return min(active, key=_age)["metadata"]["name"] == name_of(obj) if active else True
+
+    def _containers(self, pod: Object, policy: Policy, now: float) -> Iterable[Container]:
+        wanted, has = desired(pod)["containers"], admitted(pod)["containers"]
+        owner, conflicts = self._owner(pod)
+        since = now - policy.stabilization_seconds - MARGIN_SECONDS
+        for each in pod["spec"]["containers"]:
+            name = str(each["name"])
+            if not policy.includes(name) or wanted[name] != has[name]:
+                continue
+            if not workload.actual_limits(pod, name):
+                continue  # without a limit there is nothing to be a share of
+            id = workload.workload_id(pod, name)
+            metrics = self._monitoring.metrics
+            yield Container(
+                pod,
+                name,
+                owner,
+                usage=metrics.samples(id, since),
+                values={trigger.metric: metrics.values(id, trigger.metric, since) for trigger in policy.triggers},
+                history=self._history(pod, name),
+                conflicts=conflicts,
+            )
+
+    def _history(self, pod: Object, container: str) -> tuple[Object, ...]:
+        found = [each for each in self._actions.indexed(BY_POD, key_of(pod)) if container_name(each) == container]
+        return tuple(sorted(found, key=_ended))
+
+    def _owner(self, pod: Object) -> tuple[str, frozenset[str]]:
+        """Who makes such Pods (`Deployment/web`, else `Pod/web`), and the resources that an HPA of it judges."""
+        owner = _controller(pod)
+        chain = [owner] if owner is not None else []
+        if owner is not None and owner["kind"] == "ReplicaSet":
+            replica_set = self._replica_sets.get(f"{namespace_of(pod)}/{owner['name']}")
+            above = _controller(replica_set) if replica_set is not None else None
+            chain += [above] if above is not None else []
+        names = {(each["kind"], each["name"]) for each in chain}
+        conflicts = set()
+        for scaler in self._scalers.indexed(IN_NAMESPACE, namespace_of(pod)):
+            target = scaler["spec"]["scaleTargetRef"]
+            if (target["kind"], target["name"]) in names:
+                resources = [each.get("resource") or {} for each in scaler["spec"].get("metrics") or ()]
+                conflicts |= {str(each["name"]) for each in resources if "name" in each}
+        last = chain[-1] if chain else {"kind": "Pod", "name": name_of(pod)}
+        return f"{last['kind']}/{last['name']}", frozenset(conflicts)
+
+    def _tell_performance(self, seen: Seen, now: float) -> None:
+        for container, answer in judged(seen, now):
+            id = workload.workload_id(container.pod, container.name)
+            for verdict in answer.verdicts:
+                self._monitoring.judged(id, verdict.metric, verdict.value, verdict.threshold, verdict.is_degraded)
+
+    def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
+        return plan(seen, now)
+
+    def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+        """A Pod whose limits do not fit cannot be managed: the next look tells it in the policy's condition."""
+        name = getattr(action, "name", "")
+        for pod in seen.pods:
+            if name_of(pod) == name:
+                self._unmanageable[uid_of(pod)] = (str(refusal), now)
+        return ()
+
+
+def look_when_measured(policies: PolicyManager, controller: Controller[Seen], monitoring: Monitoring) -> None:
+    """New numbers wake the policies that they concern: no polling, and no waiting for a round."""
+
+    def heard(workload: str) -> None:
+        for key in policies.measured(workload):
+            controller.queue.add(key)
+
+    monitoring.listen(heard)
+
+
+def _ended(action: Object) -> tuple[str, str]:
+    """What has not ended comes last."""
+    return str((action.get("status") or {}).get("finishTime") or "9"), name_of(action)
+
+
+def _age(policy: Object) -> tuple[str, str]:
+    return str(metadata(policy).get("creationTimestamp")), name_of(policy)
+
+
+def _controller(obj: Object) -> dict[str, Any] | None:
+    return next((each for each in metadata(obj).get("ownerReferences") or () if each.get("controller")), None)

@@ -48,6 +48,14 @@ def server(data_dir: str | None, host: str, port: int, agents_port: int, control
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
 @click.option("--sample-seconds", default=1.0, show_default=True, help="How often usage is measured: 0.1 to 60.")
+@click.option(
+    "--abandon-devices-after",
+    "abandon_seconds",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds that an ending Pod waits for a device driver that is gone.",
+)
 @LEVEL
 def agent(
     url: str,
@@ -59,6 +67,7 @@ def agent(
     cpus: int | None,
     memory: str | None,
     sample_seconds: float,
+    abandon_seconds: float,
     log_level: str,
 ) -> None:
     """Run a node agent: it joins a server, registers this machine and runs the Pods bound to it."""
@@ -77,6 +86,7 @@ def agent(
         reserved=reserved_amounts(system_reserved),
         cpus=cpus,
         memory_bytes=None if memory is None else _bytes(memory),
+        abandon_seconds=abandon_seconds,
         sample_seconds=sample_seconds,
     )
 

@@ -17,6 +17,7 @@ from headrace.api.kinds import POD
 from headrace.node.actuator import Actuators
 from headrace.node.device_record import DeviceRecord
 from headrace.node.devices import Devices
+from headrace.node.driver_slices import DriverSlices
 from headrace.node.machine import RESERVED, Machine
 from headrace.node.plugins import Plugins
 from headrace.node.pod_worker import Means
@@ -34,16 +35,20 @@ from headrace.runtime.events import Recorder
 from headrace.store.protocol import Store, StoreError
 
 REGISTER_SECONDS = 1.0
+ABANDON_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`reserved` is kept from Pods for the system and headrace itself (--system-reserved)."""
+    """`reserved` is kept from Pods for the system and headrace itself (--system-reserved). `abandon_seconds`: how long
+    an ending Pod waits for a device driver that is gone.
+    """
 
     node: str
     directory: Path
     address: str = "127.0.0.1"
     reserved: Mapping[str, str] = field(default_factory=lambda: dict(RESERVED))
+    abandon_seconds: float = ABANDON_SECONDS
     version: str = field(default_factory=lambda: version("headrace"))
 
     @property
@@ -112,6 +117,7 @@ class Agent:
                 directory=settings.pods,
                 cdi_directory=settings.cdi,
                 address=settings.address,
+                abandon_seconds=settings.abandon_seconds,
                 allocatable=lambda: registration.allocatable,
             )
             pods = Pods(means, tasks, lambda: informer.revision)
@@ -135,6 +141,8 @@ class Agent:
             tasks.create_task(recorder.run(), name="events")
             tasks.create_task(plugins.run(), name="plugins")
             tasks.create_task(_hurry_for_drivers(plugins, pods), name="waiting for drivers")
+            slices = DriverSlices(store, settings.node, plugins.names, clock=clock, log=log)
+            tasks.create_task(slices.run(), name="slices of drivers that left")
             tasks.create_task(states.follow(), name="container states")
             tasks.create_task(registration.run(), name="registration")
             informer.subscribe(pods.observe)

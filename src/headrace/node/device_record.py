@@ -5,6 +5,7 @@ between leaves something to undo, and nothing prepared is forgotten.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,13 +21,16 @@ class PreparedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PreparedDriver(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`prepared` false: the call was begun, its outcome is not known."""
+    """`prepared` false: the call was begun, its outcome is not known. `skips`: operations that it has no part in."""
 
     prepared: bool
     devices: tuple[PreparedDevice, ...] = ()
+    skips: tuple[str, ...] = ()
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
+    """`pods` empty: its last user was let go without the driver, which still has to unprepare it."""
+
     namespace: str
     name: str
     uid: str
@@ -88,6 +92,10 @@ class DeviceRecord:
         self._claims = claims
 
 
+def unprepared(drivers: Mapping[str, PreparedDriver]) -> dict[str, PreparedDriver]:
+    """The same drivers, of which nobody knows whether anything is prepared."""
+    return {name: PreparedDriver(False, skips=driver.skips) for name, driver in drivers.items()}
+
+
 def _unprepared(claim: PreparedClaim) -> PreparedClaim:
-    drivers = {name: PreparedDriver(False) for name in claim.drivers}
-    return msgspec.structs.replace(claim, drivers=drivers)
+    return msgspec.structs.replace(claim, drivers=unprepared(claim.drivers))

@@ -17,15 +17,16 @@ from headrace.wire.generated.registration_pb2_grpc import RegistrationStub
 LOOK_SECONDS = 1.0
 CALL_SECONDS = 5.0
 TYPE = "DRAPlugin"
-VERSIONS = ("v1.DRAPlugin",)
+VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """`endpoint` is the path of the socket that serves the DRA API."""
+    """`endpoint` is the path of the socket that serves the DRA API, `service` the version of it that is spoken."""
 
     name: str
     endpoint: str
+    service: str = VERSIONS[0]
 
 
 class Plugins:
@@ -99,7 +100,9 @@ class Plugins:
             self._log.warning("driver refused", socket=str(path), error=error)
             return None
         self._log.info("driver registered", driver=info.name, endpoint=info.endpoint)
-        return Plugin(info.name, info.endpoint)
+        # As the kubelet does: the first of the driver's that we know too.
+        service = next(each for each in info.supported_versions if each in VERSIONS)
+        return Plugin(info.name, info.endpoint, service)
 
 
 def channel_to(path: str) -> grpc.aio.Channel:

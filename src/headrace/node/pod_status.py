@@ -14,6 +14,8 @@ from headrace.node.pod import Container, Pod, is_sidecar
 from headrace.node.pods_plan import Seen, back_off_seconds, next_start, past_deadline, restarts, unsupported
 
 RESIZE_IN_PROGRESS = "PodResizeInProgress"
+DEVICES_RELEASED = "headrace.dev/DevicesReleased"
+UNPREPARE_FAILED = "FailedUnprepareDynamicResources"
 
 Resources = Mapping[str, Mapping[str, Mapping[str, str]]]
 """By container: `limits` and `requests` as read back."""
@@ -238,6 +240,11 @@ def _conditions(seen: Seen, phase: str, resizing: Problem | None) -> list[dict[s
     if resizing is not None:
         told = {"reason": resizing.reason or None, "message": resizing.message or None}
         found.append({"type": RESIZE_IN_PROGRESS, "status": "True", **told})
+    stuck = seen.setup.problem
+    if stuck is not None and stuck.reason == UNPREPARE_FAILED:
+        found.append({"type": DEVICES_RELEASED, "status": "False", "reason": stuck.reason, "message": stuck.message})
+    elif any(each["type"] == DEVICES_RELEASED for each in pod.status.get("conditions") or ()):
+        found.append({"type": DEVICES_RELEASED, "status": "True", "reason": "Released", "message": None})
     return [{**each, "observedGeneration": pod.generation} for each in found]
 
 

@@ -18,11 +18,12 @@ from headrace.node import sources, volumes
 from headrace.node.actuator import Actuators, Told
 from headrace.node.admitted import admitted, reported
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
-from headrace.node.devices import DeviceProblem, Devices
+from headrace.node.devices import Devices
+from headrace.node.driver_client import DeviceProblem, DriverGone
 from headrace.node.environment import Source, Surroundings, Unresolved, references
 from headrace.node.launch import container_spec, pod_directory, prune_logs
 from headrace.node.pod import Pod, view
-from headrace.node.pod_status import Resources, change, wanted
+from headrace.node.pod_status import UNPREPARE_FAILED, Resources, change, wanted
 from headrace.node.pods_plan import (
     CONFIG_ERROR,
     NO_COMMAND,
@@ -50,6 +51,7 @@ SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
+ABANDON = "headrace.dev/abandon-devices"  # annotation of a Pod: "true" lets it go without drivers that are gone
 ROUNDS = 100  # of looking and acting, before somebody else has a turn
 
 
@@ -68,6 +70,7 @@ class Means:
     directory: Path
     cdi_directory: Path
     address: str
+    abandon_seconds: float
     allocatable: Callable[[], Mapping[str, str]]
 
 
@@ -82,6 +85,7 @@ class PodWorker:
         self._held: set[str] = set()  # containers with an actuator
         self._setup = Setup()
         self._refreshed = 0.0
+        self._without_driver: float | None = None  # since when a driver that is gone keeps the Pod from ending
         self._alive: set[str] = set()  # containers that were last seen running
         self._ended: dict[str, float] = {}  # container id: when it ended, by our time
         self._epoch = means.clock.wall() - means.clock.monotonic()
@@ -239,12 +243,29 @@ class PodWorker:
 
     async def _tear_down(self) -> None:
         try:
-            await self._means.devices.release(self.pod.uid)
+            await self._release_devices()
             await asyncio.to_thread(volumes.tear_down, self._volumes)
         except (DeviceProblem, OSError) as error:
-            self._problem("FailedUnprepareDynamicResources", str(error))
+            self._problem(UNPREPARE_FAILED, str(error))
         else:
             self._setup = Setup("torn down")
+
+    async def _release_devices(self) -> None:
+        """With what a driver that is gone leaves to do, a Pod is let go after a time, or when an operator says so."""
+        try:
+            await self._means.devices.release(self.pod.uid)
+        except DriverGone as gone:
+            now, longest = self._now(), self._means.abandon_seconds
+            self._without_driver = self._without_driver or now
+            annotations = self.pod.object["metadata"].get("annotations") or {}
+            if now < self._without_driver + longest and annotations.get(ABANDON) != "true":
+                raise DriverGone(
+                    gone.driver,
+                    f"{gone}; the Pod waits for driver {gone.driver} at most {longest:.0f} s, or until it is annotated "
+                    f"{ABANDON}=true",
+                ) from None
+            self._event("Warning", "DevicesAbandoned", f"{gone}: its devices are unprepared when it is back")
+            await self._means.devices.abandon(self.pod.uid)
 
     async def _finish(self) -> None:
         await asyncio.to_thread(volumes.tear_down, self._directory)

@@ -18,7 +18,7 @@ from headrace.devices.driver.inventory import PLAIN
 from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, SimulatedNics
 from headrace.node import connected
-from headrace.node.agent import Settings
+from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
 from headrace.node.joining import cluster
@@ -35,7 +35,8 @@ KILL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """`url` of the API, `agents` is HOST:PORT of the streams.
+    """`url` of the API, `agents` is HOST:PORT of the streams. `abandon_seconds`: how long an ending Pod waits for a
+    device driver that is gone.
 
     `cpus` and `memory_bytes`: how much of the machine headrace may hand out; None is all of it.
     """
@@ -49,6 +50,7 @@ class AgentSettings:
     cpus: int | None = None
     memory_bytes: int | None = None
     sample_seconds: float = 1.0
+    abandon_seconds: float = ABANDON_SECONDS
 
     @property
     def server(self) -> Server:
@@ -75,7 +77,7 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
     runtime = await ProcessRuntime.open(settings.data_dir)
     samples = Outgoing(settings.sample_seconds)
     sampler = Sampler(samples, time.time, settings.sample_seconds)
-    agent = Settings(settings.node, settings.data_dir)
+    agent = Settings(settings.node, settings.data_dir, abandon_seconds=settings.abandon_seconds)
     if settings.reserved is not None:
         agent = dataclasses.replace(agent, reserved=settings.reserved)
     try:

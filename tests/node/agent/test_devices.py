@@ -17,7 +17,8 @@ from headrace.devices.driver.interface import PrepareError
 from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, SimulatedGpus
 from headrace.node.device_record import DeviceRecord
-from headrace.node.devices import DeviceProblem, Devices
+from headrace.node.devices import Devices
+from headrace.node.driver_client import DeviceProblem
 from headrace.node.plugins import Plugins, refusal
 from headrace.node.pod import view
 from headrace.runtime.clock import LoopClock

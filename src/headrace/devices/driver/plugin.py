@@ -118,7 +118,8 @@ class Plugin:
         return dra.NodePrepareResourceResponse(
             devices=[
                 dra.Device(
-                    request_names=[each.allocated.request],
+                    # Kubernetes' own library strips subrequests: a container names requests.
+                    request_names=[each.allocated.request.partition("/")[0]],
                     pool_name=each.allocated.pool,
                     device_name=each.allocated.device,
                     cdi_device_ids=each.cdi_names,

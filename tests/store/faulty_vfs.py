@@ -1,4 +1,4 @@
-"""An SQLite VFS whose n-th write or sync fails, or kills the process: the disk as it may be."""
+"""An SQLite VFS whose n-th read, write or sync fails, or kills the process: the disk as it may be."""
 
 import os
 import signal
@@ -20,6 +20,7 @@ def error(kind: type[apsw.Error], extended: int = 0) -> Callable[[], None]:
     return strike
 
 
+failed_read = error(apsw.IOError, apsw.SQLITE_IOERR_READ)
 failed_sync = error(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
 failed_write = error(apsw.IOError, apsw.SQLITE_IOERR_WRITE)
 full = error(apsw.FullError)
@@ -30,7 +31,7 @@ def kill() -> None:
 
 
 class FaultyDisk(apsw.VFS):
-    """`plan` maps (operation, n) to what happens at the n-th such operation; operations are `write` and `sync`.
+    """`plan` maps (operation, n) to what happens at the n-th such operation; operations are `read`, `write` and `sync`.
 
     With `lasting`, every later operation of that kind strikes too.
     """
@@ -55,6 +56,10 @@ class _File(apsw.VFSFile):
     def __init__(self, disk: FaultyDisk, name, flags) -> None:
         super().__init__("", name, flags)
         self._disk = disk
+
+    def xRead(self, amount, offset):
+        self._disk.count("read")
+        return super().xRead(amount, offset)
 
     def xWrite(self, data, offset):
         self._disk.count("write")

@@ -54,13 +54,17 @@ class Acknowledged:
 
 
 class Writers:
-    """Threads that write until the server is gone; each has names of its own, so nobody undoes another's write."""
+    """Threads that write until the server is gone; each has names of its own, so nobody undoes another's write.
+
+    An answer with one of the codes in `ending` says that it is about to go: what was asked may have happened.
+    """
 
     def __init__(self, server: Server, acknowledged: Acknowledged, seed: int, count: int = 4) -> None:
         self._server, self._acknowledged = server, acknowledged
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self.writes = 0
+        self.ending: tuple[int, ...] = ()
         self._failures: list[Exception] = []
         self._threads = [
             threading.Thread(target=self._write, args=(number, random.Random(f"{seed}-{number}")), daemon=True)
@@ -116,14 +120,15 @@ class Writers:
             held.open[name] = text
         if text is None:
             code, answer = caller.call("DELETE", f"{CONFIG_MAPS}/{name}")
-            assert code == 200, answer
         else:
             body = {"metadata": {"name": name}, "data": {"text": text}}
             if before is None:
                 code, answer = caller.call("POST", CONFIG_MAPS, body)
             else:
                 code, answer = caller.call("PUT", f"{CONFIG_MAPS}/{name}", body)
-            assert code in (200, 201), answer
+        if code in self.ending:
+            raise ConnectionError
+        assert code in (200, 201), answer
         with self._lock:
             held.last[name] = None if text is None else (self._revision(answer), text)
             del held.open[name]

@@ -89,10 +89,14 @@ class SQLiteRows:
         if self._writer is not None:
             await self._writer.close()
         self._watchers.close()
-        self._reading.close()
-        self._writing.close()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            self._reading.close()
+            self._writing.close()
+        except apsw.Error as error:  # the last checkpoint: what it could not move stays in the log
+            raise failed_write(error, self._file) from error
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     def start(self, on_fatal: Callable[[str], None], *, inline: bool) -> None:
         self._on_fatal = on_fatal
@@ -108,10 +112,13 @@ class SQLiteRows:
             raise self._stopped
         try:
             batch = self._committer.run([request])
-            self._checkpoints.run()
         except apsw.Error as error:
             raise self._judged(error) from error
         self._publish(batch)
+        try:
+            self._checkpoints.run()
+        except apsw.Error as error:  # the write itself is durable
+            self._judged(error)
         (answer,) = batch.answers
         if isinstance(answer, StoreError):
             raise answer

@@ -6,6 +6,7 @@ from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import Failure, unauthorized
 from headrace.ledger.document import LEDGER_PATH
 from headrace.metrics.paths import METRICS_PATH, USAGE_PATH
+from headrace.objects.strategies.claim_rights import ASSOCIATED, DRIVER
 from headrace.store.protocol import Forbidden
 
 PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/cacerts", "/headrace/v1alpha1/join"})
@@ -64,6 +65,14 @@ def _controller_allows(request: Request) -> bool:
     if request.plural == "secrets" and request.namespace in ("", CREDENTIAL_NAMESPACE):
         return request.verb in READS
     return True
+
+
+def may_write_part(identity: Identity, verb: str, resource: str, name: str) -> bool:
+    """Rights on parts of an object (`resourceclaims/binding`): what is allocated is written by controllers;
+    a node says how the devices are that are allocated on it."""
+    if identity.role in ("admin", "controller"):
+        return True
+    return identity.role == "node" and resource == DRIVER and verb.startswith(ASSOCIATED)
 
 
 def forbidden(request: Request) -> Failure | Forbidden:

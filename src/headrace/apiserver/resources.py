@@ -4,6 +4,7 @@ Bodies stay bytes wherever nobody has to look inside: a get answers what is stor
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from headrace.api.kinds import Kind
 from headrace.api.objects import Object
 from headrace.apiserver import bodies, deleting
 from headrace.apiserver.answers import Answer, Stream, json_answer, warning_headers
+from headrace.apiserver.authorization import may_write_part
 from headrace.apiserver.discovery import subresource_verbs
 from headrace.apiserver.forms import Forms
 from headrace.apiserver.logs import PodLogs
@@ -192,6 +194,8 @@ class Resources:
             validation=validation,
             dry_run=dry_run or is_dry_run(query.get("dryRun", "")),
             warn=warnings.append,
+            may=partial(may_write_part, request.identity),
+            node=request.identity.node,
         )
         return self._store.acting_as(caller), warnings
 

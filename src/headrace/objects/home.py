@@ -1,23 +1,14 @@
 """What every part of LocalStore works with: the rows, the kinds, the clock and fresh identities."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.api.kinds import Kind
+from headrace.objects.caller import Caller as Caller
 from headrace.objects.registry import Registry, Served
+from headrace.objects.verdicts import Verdicts
 from headrace.store.protocol import BadRequest, NotFound
 from headrace.store.rows import Key, Rows
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who writes, and how. `user` is authorised already; `warn` collects warnings for the answer's headers."""
-
-    user: str = "system:headrace"
-    field_manager: str = "headrace"
-    validation: str = "Strict"
-    dry_run: bool = False
-    warn: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +19,7 @@ class Home:
     registry: Registry
     wall: Callable[[], float]
     new_uid: Callable[[], str]
+    verdicts: Verdicts = field(default_factory=Verdicts)
 
     def served(self, kind: Kind) -> Served:
         found = self.registry.of(kind)

@@ -5,6 +5,7 @@ Source: the registry strategies of Kubernetes. An object given here is a fresh c
 
 from headrace.api.objects import Object
 from headrace.ledger.node import Shortfall
+from headrace.objects.caller import Caller
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.rows import Rows
@@ -99,6 +100,11 @@ class Strategy:
     def waits_to_go(self, obj: Object) -> bool:
         """Whether an object that is being deleted stays, although it has no finalizers."""
         return False
+
+    def judge_caller(
+        self, subresource: str, verb: str, obj: Object, old: Object, caller: Caller, errors: FieldErrors
+    ) -> None:
+        """Parts of the object that this caller may not change."""
 
     def gone_is_confirmed(self, obj: Object, user: str) -> bool:
         """Whether what the object held is free at once when `user` removes it."""

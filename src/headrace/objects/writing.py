@@ -275,6 +275,7 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
     if not served.custom and strategy.judges_metadata:
         metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
+    strategy.judge_caller(wanted.subresource, "update" if wanted.whole else "patch", obj, old, caller, errors)
     if errors:
         raise refusals.invalid(served.kind, wanted.name, errors)
     now = format_time(home.wall())

@@ -3,6 +3,8 @@
 from typing import Any
 
 from headrace.api.objects import Fields, Object
+from headrace.objects.caller import Caller
+from headrace.objects.strategies.claim_rights import judge_claim_status
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.metadata import validate_annotations, validate_labels
@@ -49,6 +51,12 @@ class ResourceClaimStrategy(Strategy):
 
     def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         validate_claim_status(obj, old, errors)
+
+    def judge_caller(
+        self, subresource: str, verb: str, obj: Object, old: Object, caller: Caller, errors: FieldErrors
+    ) -> None:
+        if subresource == "status":
+            judge_claim_status(verb, obj, old, caller, errors)
 
 
 class ResourceClaimTemplateStrategy(Strategy):

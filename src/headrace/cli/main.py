@@ -26,7 +26,9 @@ COMMANDS = {
     "capacity": ("headrace.cli.capacity:capacity", "Show each node's ledger: total, reserved, allocated, available."),
     "explain": ("headrace.cli.explain:explain", "Say why an object is as it is: `explain pod NAME`."),
     "doctor": ("headrace.cli.doctor.command:doctor", "Check that all is well, and say what to do where it is not."),
-    "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel."),
+    "resize": ("headrace.cli.resize:resize", "Change limits of running workloads; show their history."),
+    "top": ("headrace.cli.top:top", "Show what workloads use, may use and should have, live."),
+    "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel, resize."),
 }
 
 

@@ -38,6 +38,33 @@ def cel(devices: str, cases: str) -> None:
     _answer_lines(cases, lambda case: answer(case, known))
 
 
+@simulate.command()
+@click.option(
+    "--policy", required=True, type=click.Path(exists=True, dir_okay=False), help="Manifest of a ResizePolicy."
+)
+@click.option("--trace", default="-", show_default=True, help='JSON lines: {"at": 1, "cpu": "750m", "memory": "64Mi"}.')
+@click.option("--limits", default="cpu=1,memory=256Mi", show_default=True, help="The container's limits at the start.")
+def resize(policy: str, trace: str, limits: str) -> None:
+    """What a policy would decide on a recorded trace of usage: one JSON line a decision."""
+    from headrace.api.amounts import amount
+    from headrace.cli.policies import Unusable, read_policy
+    from headrace.resize.policy.replay import BadTrace, replay
+
+    try:
+        start = {name: amount(name, text) for name, _, text in (each.partition("=") for each in limits.split(","))}
+    except ValueError as wrong:
+        raise click.UsageError(f"--limits {limits}: must be such as cpu=1,memory=256Mi: {wrong}") from None
+    try:
+        with _opened(trace) as file:
+            for told in replay(read_policy(policy), start, (orjson.loads(line) for _, line in _lines(file))):
+                sys.stdout.buffer.write(orjson.dumps(told) + b"\n")
+                sys.stdout.buffer.flush()
+    except (BadTrace, orjson.JSONDecodeError) as wrong:
+        raise click.ClickException(f"{trace}: {wrong}") from None
+    except Unusable as wrong:
+        raise click.ClickException(f"{policy}: {wrong}") from None
+
+
 def _answer_lines(cases: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     with _opened(cases) as file:
         for number, line in _lines(file):

@@ -1,0 +1,197 @@
+"""`headrace resize`: give a running workload other limits and follow what becomes of it; show what was done before."""
+
+import asyncio
+from typing import Any
+
+import click
+
+from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.objects import columns
+
+WAIT_SECONDS = 120.0
+HISTORY = ["TIME", "CONTAINER", "FROM", "TO", "CAUSE", "STATE", "SYNC", "MESSAGE"]
+
+
+@click.group()
+def resize() -> None:
+    """Change limits of running workloads, and show how that went."""
+
+
+@resize.command()
+@click.argument("name")
+@click.option("--cpu", help="New CPU limit: 2, 500m.")
+@click.option("--memory", help="New memory limit: 2Gi.")
+@click.option("--on-insufficient", type=click.Choice(["Reject", "Defer", "Clamp"]), default="Reject", show_default=True)
+@click.option("--priority", default=0, show_default=True, help="Higher ones of a node go first.")
+@click.option("--dry-run", is_flag=True, help="Only say whether the node has room for it now.")
+@targeted
+def workload(
+    name: str,
+    cpu: str | None,
+    memory: str | None,
+    on_insufficient: str,
+    priority: int,
+    dry_run: bool,
+    target: Target,
+) -> None:
+    """Resize a container: NAME is POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER."""
+    wanted = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    if not wanted:
+        raise click.UsageError("give --cpu, --memory or both")
+    options = {"onInsufficient": on_insufficient, "priority": priority}
+    run(_resize(name, wanted, options, dry_run, target))
+
+
+async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dry_run: bool, target: Target) -> None:
+    from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
+    from headrace.resize.actions_plan import is_finished
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(target) as (client, namespace):
+        store = KubernetesStore(client)
+        namespace, pod_name, container = named(name, namespace)
+        pod = await store.get(POD, pod_name, namespace)
+        container = container or _only_container(pod)
+        action = _action(pod, container, wanted, options)
+        if dry_run:
+            await store.create(RESOURCE_SCALING_ACTION, action, namespace, dry_run=True)
+            click.echo(await _would(client, pod, container, wanted))
+            return
+        made = await store.create(RESOURCE_SCALING_ACTION, action, namespace)
+        shown = f"{namespace}/{pod_name}/{container}"
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                ended = await _ended(store, made, is_finished)
+        except TimeoutError:
+            raise click.ClickException(f"{shown}: not done after {WAIT_SECONDS:g} s; it goes on") from None
+    status = ended["status"]
+    if status["state"] == "Succeeded":
+        click.echo(f"{shown} resized: {_words(status.get('actual'))} read back")
+        return
+    if status["state"] == "Pending":
+        click.echo(f"{shown} deferred: {status['message']}")
+        return
+    raise click.ClickException(f"{shown} not resized: {status['message']}")
+
+
+def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options: dict[str, Any]) -> dict[str, Any]:
+    from headrace.api.amounts import written
+    from headrace.resize import workload as workloads
+
+    name = pod["metadata"]["name"]
+    if workloads.container_of(pod, container) is None:
+        raise click.ClickException(f"Pod {name} has no container {container!r}")
+    current = workloads.admitted_limits(pod, container)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+    spec = {
+        "workload": f"{name}/{container}",
+        "node": pod["spec"].get("nodeName", ""),
+        "current": {each: written(each, current[each]) for each in current},
+        "target": wanted,
+        "cause": {"reason": "Requested", "message": "by headrace resize"},
+        **options,
+    }
+    return {"metadata": {"generateName": f"{name}-{container}-"[:200], "ownerReferences": [owner]}, "spec": spec}
+
+
+async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[str, str]) -> str:
+    """The guard's own question, asked of its books as last committed."""
+    from headrace.api.amounts import PODS, read
+    from headrace.cli.capacity import committed
+    from headrace.ledger.node import Shortfall
+    from headrace.ledger.pods import contribution
+    from headrace.resize import workload as workloads
+
+    books = await committed(client)
+    node = pod["spec"].get("nodeName", "")
+    if books is None or node not in books.nodes:
+        raise click.ClickException(f"no ledger of node {node!r} is served there")
+    after = workloads.with_resources(pod, container, workloads.resized(pod, container, read(wanted)))
+    if workloads.changes_qos(pod, after):
+        raise click.ClickException("Resource Validation Failed: it would change the Pod's QoS class")
+    wish = contribution(workloads.as_admitted(after, container))
+    holds = {each: amount for each, amount in wish.wish(contribution(pod)).items() if each != PODS}
+    answer = books.nodes[node].ledger(node).admit(wish.holder, holds)
+    if isinstance(answer, Shortfall):
+        raise click.ClickException(str(answer))
+    return f"node {node} has room for it (dry run)"
+
+
+async def _ended(store: Any, action: dict[str, Any], is_finished: Any) -> dict[str, Any]:
+    from headrace.api.kinds import RESOURCE_SCALING_ACTION
+
+    meta = action["metadata"]
+    version = meta["resourceVersion"]
+    while True:
+        selected = f"metadata.name={meta['name']}"
+        async for event in store.watch(RESOURCE_SCALING_ACTION, meta["namespace"], since=version, fields=selected):
+            found: dict[str, Any] = event.object
+            version = found["metadata"]["resourceVersion"]
+            if event.type == "DELETED":
+                raise click.ClickException("the action was deleted before it ended")
+            if event.type != "BOOKMARK" and (
+                is_finished(found) or (found.get("status") or {}).get("reason") == "Deferred"
+            ):
+                return found
+
+
+@resize.command()
+@click.argument("name")
+@targeted
+def history(name: str, target: Target) -> None:
+    """What was done to a workload: NAME is POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER."""
+    run(_history(name, target))
+
+
+async def _history(name: str, target: Target) -> None:
+    from headrace.api.kinds import RESOURCE_SCALING_ACTION
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(target) as (client, namespace):
+        namespace, pod, container = named(name, namespace)
+        found = (await KubernetesStore(client).list(RESOURCE_SCALING_ACTION, namespace)).items
+    place = f"{pod}/{container}" if container else f"{pod}/"
+    mine = [each for each in found if f"{each['spec']['workload']}/".startswith(f"{place.rstrip('/')}/")]
+    if not mine:
+        click.echo(f"{namespace}/{place.rstrip('/')} was never resized", err=True)
+        return
+    mine.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+    for line in columns(HISTORY, [_row(each) for each in mine]):
+        click.echo(line)
+
+
+def _row(action: dict[str, Any]) -> list[str]:
+    spec, status = action["spec"], action.get("status") or {}
+    cause = spec.get("cause") or {}
+    return [
+        action["metadata"]["creationTimestamp"],
+        spec["workload"].partition("/")[2],
+        _words({name: (spec.get("current") or {}).get(name, "?") for name in spec["target"]}),
+        _words(status.get("target") or spec["target"]),
+        " ".join(str(cause[each]) for each in ("policy", "reason", "metric") if cause.get(each)),
+        status.get("state", "Pending"),
+        status.get("syncState", ""),
+        status.get("message", ""),
+    ]
+
+
+def named(name: str, namespace: str) -> tuple[str, str, str]:
+    """Namespace, Pod and container, which may be empty."""
+    parts = name.split("/")
+    if len(parts) == 3:
+        return parts[0], parts[1], parts[2]
+    if len(parts) > 3 or not all(parts):
+        raise click.UsageError(f"{name}: must be POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER")
+    return namespace, parts[0], parts[1] if len(parts) == 2 else ""
+
+
+def _only_container(pod: dict[str, Any]) -> str:
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    if len(names) != 1:
+        name = pod["metadata"]["name"]
+        raise click.UsageError(f"Pod {name} has containers {', '.join(names)}: say which, as {name}/{names[0]}")
+    return names[0]
+
+
+def _words(amounts: dict[str, Any] | None) -> str:
+    return ", ".join(f"{name} {value}" for name, value in (amounts or {}).items())

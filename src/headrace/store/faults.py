@@ -4,6 +4,8 @@ After a failed fsync the kernel may have dropped the dirty pages, and it reports
 comes after may be acknowledged: the process must end and recover from the file.
 """
 
+from pathlib import Path
+
 import apsw
 
 from headrace.store.protocol import DiskFull, StoreError, Unavailable
@@ -20,6 +22,10 @@ class Stopped(Unavailable):
 
 class Corrupt(StoreError):
     """The file is damaged. The message names it and what can be done."""
+
+
+def failed_open(error: OSError, path: Path) -> StoreError:
+    return Unavailable(f"{path} cannot be opened: {error.strerror}")
 
 
 def failed_read(error: apsw.Error, file: str) -> StoreError:

@@ -17,7 +17,8 @@ from headrace.api.limits import WATCH_BACKLOG_EVENTS, WRITES_QUEUED
 from headrace.ledger.books import Books
 from headrace.store import connection, statements
 from headrace.store.committer import Batch, Committer, Request
-from headrace.store.faults import Stopped, failed_read, failed_write
+from headrace.store.faults import Corrupt, Stopped, failed_open, failed_read, failed_write
+from headrace.store.high_water import HighWater
 from headrace.store.history import DEFAULT_RETENTION, History, Retention
 from headrace.store.lock import FileLock
 from headrace.store.protocol import StoreError
@@ -40,6 +41,7 @@ class SQLiteRows:
         writing: apsw.Connection,
         reading: apsw.Connection,
         lock: FileLock | None,
+        high_water: HighWater | None,
         history: History,
         books: Books,
         backlog: int,
@@ -52,6 +54,7 @@ class SQLiteRows:
         self._writing = writing
         self._reading = reading
         self._lock = lock
+        self._high_water = high_water
         self._checkpoints = connection.Checkpoints(writing)
         self._committer = Committer(writing, books, history, wall)
         self._reader = Reader(reading, file)
@@ -69,9 +72,16 @@ class SQLiteRows:
         return self._reader.get(key)
 
     def page(
-        self, resource: str, namespace: str = "", *, after: Key | None = None, limit: int = 0, at: int = 0
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        after: Key | None = None,
+        limit: int = 0,
+        at: int = 0,
+        counted: bool = True,
     ) -> Page:
-        return self._reader.page(resource, namespace, after, limit, at)
+        return self._reader.page(resource, namespace, after, limit, at, counted)
 
     def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
         return self._watchers.watch(resource, namespace, since)
@@ -95,6 +105,8 @@ class SQLiteRows:
         except apsw.Error as error:  # the last checkpoint: what it could not move stays in the log
             raise failed_write(error, self._file) from error
         finally:
+            if self._high_water is not None:
+                self._high_water.close()
             if self._lock is not None:
                 self._lock.release()
 
@@ -132,6 +144,8 @@ class SQLiteRows:
         return found
 
     def _publish(self, batch: Batch) -> None:
+        if self._high_water is not None:
+            self._high_water.tell(batch.revision)
         self.ledgers = batch.ledgers
         self.pools = batch.pools
         self._reader.committed(batch.changes, batch.revision)
@@ -168,7 +182,9 @@ async def open_rows(
         compacted = writing.execute(statements.COMPACTED_REVISION).get
         revision = writing.execute(statements.LAST_REVISION).get
         history = History(retention, now, compacted, revision)
-        rows = SQLiteRows(file, writing, reading, lock, history, folded(writing, file, wall()), backlog, wall)
+        books = folded(writing, file, wall())
+        high_water = None if in_memory else _high_water(Path(path), revision)
+        rows = SQLiteRows(file, writing, reading, lock, high_water, history, books, backlog, wall)
     except BaseException as error:
         if lock is not None:
             lock.release()
@@ -177,3 +193,17 @@ async def open_rows(
         raise
     rows.start(on_fatal, inline=inline)
     return rows
+
+
+def _high_water(path: Path, revision: int) -> HighWater:
+    try:
+        found = HighWater(path)
+    except OSError as error:
+        raise failed_open(error, path) from error
+    try:
+        found.check(revision, str(path))
+    except Corrupt:
+        found.close()
+        raise
+    found.tell(revision)
+    return found

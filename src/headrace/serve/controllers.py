@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import EVENT
 from headrace.devices.controller import Claims, PodClaims, Unconfirmed
+from headrace.devices.pool_health import ResourcePools
 from headrace.devices.tainted_claims import DeviceTaintEvictions
 from headrace.ledger.departed import unconfirmed_holder
 from headrace.objects.local import LocalStore
@@ -60,6 +61,7 @@ def embedded_controllers(
     manager.add(PodClaims(informers), workers=WRITERS)
     manager.add(Claims(informers, store, unconfirmed_end(store)), workers=WRITERS)
     manager.add(DeviceTaintEvictions(informers))
+    manager.add(ResourcePools(informers))
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))

@@ -6,7 +6,8 @@ import pytest
 
 from headrace.api import kinds
 from headrace.api.kinds import Kind
-from headrace.api.tables import human_duration, printer
+from headrace.api.printers import human_duration
+from headrace.api.tables import printer
 from headrace.api.tables_custom import BadPath, custom_printer, find, parse_path
 from headrace.api.tables_workloads import metrics_text
 from headrace.api.times import to_time

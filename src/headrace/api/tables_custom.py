@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from headrace.api.objects import Object, metadata, name_of
-from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, since, wide
+from headrace.api.printers import AGE, NAME, Printer, TableColumn, age, since, wide
 
 Step = str | int | None | tuple[str, str]
 

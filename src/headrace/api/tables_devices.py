@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.api.objects import Object, metadata, name_of
-from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, since
+from headrace.api.printers import AGE, NAME, Printer, TableColumn, age, since
 
 
 def _named(obj: Object, now: float) -> list[Any]:

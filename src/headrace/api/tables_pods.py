@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.api.objects import Object, metadata, name_of
-from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, since, wide
+from headrace.api.printers import AGE, NAME, Printer, TableColumn, age, since, wide
 
 Status = Mapping[str, Any]
 

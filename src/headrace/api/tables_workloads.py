@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.api.objects import Object, name_of
-from headrace.api.tables import AGE, NAME, Printer, TableColumn, age, label_selector_text, wide
+from headrace.api.printers import AGE, NAME, Printer, TableColumn, age, label_selector_text, wide
 
 _SHOWN_METRICS = 2
 _TEMPLATE = (wide("Containers"), wide("Images"), wide("Selector"))

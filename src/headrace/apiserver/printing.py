@@ -7,7 +7,7 @@ import orjson
 
 from headrace.api import tables
 from headrace.api.objects import Object, version_of
-from headrace.api.tables import Printer
+from headrace.api.printers import Printer
 from headrace.api.tables_custom import custom_printer
 from headrace.apiserver.listing import list_metadata, partial_object
 from headrace.apiserver.requests import Request

@@ -11,9 +11,6 @@ import click
 
 from headrace.cli.demo.stage import Stage, StepFailed
 
-SERVER = ("up", "--detach", "--node-name", "node-a", "--port", "0", "--agents-port", "0")
-SHARE = ("--simulated-devices", "--cpus", "1", "--memory", "1Gi", "--system-reserved", "cpu=100m,memory=128Mi")
-
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the server running and its data where it is.")

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.demo.command import SERVER, SHARE
 from headrace.cli.demo.enforced import Enforced, cpu_share, enforced, process_of
 from headrace.cli.demo.stage import Stage, StepFailed
 
+SERVER = ("up", "--detach", "--node-name", "node-a", "--port", "0", "--agents-port", "0")
+SHARE = ("--simulated-devices", "--cpus", "1", "--memory", "1Gi", "--system-reserved", "cpu=100m,memory=128Mi")
 MANIFESTS = Path(__file__).parent / "manifests"
 MEBIBYTE = 1024 * 1024
 SLICE = "node-a-gpu.example.com-x7k2p"
@@ -103,6 +104,38 @@ def release(stage: Stage) -> None:
     stage.check("everything is available again", "0 of 2 in use" in told and told.count("0 allocated") == 3)
 
 
+def shared(stage: Stage) -> None:
+    stage.say("The claim for 64Gi is given when a Pod needs it. Two Pods name it, so they share its device:")
+    stage.apply(MANIFESTS / "big-gpu-pods.yaml")
+    for name in ("worker-1", "worker-2"):
+        stage.wait_for(f"Pod {name} runs", lambda name=name: _running(stage, name))
+    told = stage.headrace("explain", "claim", "big-gpu")
+    stage.check("it has the GPU with 80Gi", "node-a/gpu-0" in told)
+    stage.check("both Pods use it", "worker-1" in told and "worker-2" in told)
+
+
+def impossible(stage: Stage) -> None:
+    stage.say("Another claim for 64Gi cannot be met now. Who has what it needs, and what would do:")
+    stage.apply(MANIFESTS / "another-big-gpu.yaml")
+    stage.wait_for("Pod worker-3 says why it waits", lambda: _unscheduled(stage, "worker-3"))
+    told = stage.headrace("explain", "claim", "another-big-gpu")
+    stage.check("the holder of the GPU is named", "use by default/big-gpu" in told)
+    stage.check("so is the selector that the other one fails", "64Gi" in told)
+
+
+def handed_on(stage: Stage) -> None:
+    stage.say("When the last of its Pods is gone, the device is free, and goes to the claim that waits.")
+    for name in ("worker-1", "worker-2"):
+        stage.kube("delete", "pod", name, instead=("delete", "pod", name))
+    stage.wait_for("Pod worker-3 runs", lambda: _running(stage, "worker-3"))
+    told = stage.headrace("explain", "claim", "another-big-gpu")
+    stage.check("the GPU was handed on", "node-a/gpu-0" in told)
+    stage.kube("delete", "pod", "worker-3", instead=("delete", "pod", "worker-3"))
+    stage.wait_for("its device is free", lambda: "0 of 2 in use" in stage.quiet("capacity"))
+    told = stage.headrace("explain", "claim", "another-big-gpu")
+    stage.check("the claim is there, and would be met again", "would serve it" in told)
+
+
 STEPS: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("start", start),
     ("declare devices", declare),
@@ -112,6 +145,9 @@ STEPS: tuple[tuple[str, Callable[[Stage], None]], ...] = (
     ("resize in place", resize),
     ("beyond the node", beyond),
     ("release", release),
+    ("a claim that Pods share", shared),
+    ("a claim that cannot be met", impossible),
+    ("released and handed on", handed_on),
 )
 
 
@@ -166,6 +202,13 @@ def _waiting(stage: Stage, name: str) -> str:
 
 def _running(stage: Stage, name: str) -> bool:
     return "running" in (_container(stage, name).get("state") or {})
+
+
+def _unscheduled(stage: Stage, name: str) -> bool:
+    return any(
+        each["type"] == "PodScheduled" and each["status"] == "False"
+        for each in _status(stage, name).get("conditions") or ()
+    )
 
 
 def _actual(stage: Stage) -> dict[str, str]:

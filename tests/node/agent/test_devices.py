@@ -68,11 +68,11 @@ class Site:
     def documents(self):
         return sorted(each.name for each in self.cdi.glob("*"))
 
-    async def claim(self, name="claim", device="gpu-0", *pods):
+    async def claim(self, name="claim", device="gpu-0", *pods, **fields):
         spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": NAME}}]}}
         obj = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
         await self.store.create(RESOURCE_CLAIM, obj, "default")
-        result = {"request": "gpu", "driver": NAME, "pool": "node-a", "device": device}
+        result = {"request": "gpu", "driver": NAME, "pool": "node-a", "device": device, **fields}
         users = [{"resource": "pods", "name": each.name, "uid": each.uid} for each in pods]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
         return await self.store.patch(RESOURCE_CLAIM, name, "default", fields={"status": status}, subresource="status")

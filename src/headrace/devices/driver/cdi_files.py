@@ -13,6 +13,8 @@ import msgspec
 
 from headrace.api.cdi import Device, read, spec
 
+DRAFT = ".tmp"
+
 
 class CdiFiles:
     """`kind` is the CDI kind (`vendor/class`) of this driver's claims."""
@@ -21,12 +23,18 @@ class CdiFiles:
         self._directory, self._driver, self.kind = directory, driver, kind
 
     def write(self, claim_uid: str, devices: Sequence[Device]) -> tuple[str, ...]:
-        """Their qualified names, once the document is on disk, whole. Raises OSError, InvalidCdi."""
+        """Their qualified names, once the document is on disk, whole. Raises OSError, InvalidCdi.
+
+        Without devices there is no document: an empty one is invalid and would break every other one's reader.
+        """
+        if not devices:
+            self.remove(claim_uid)
+            return ()
         document = msgspec.json.encode(spec(devices, self.kind))
         path = self.path(claim_uid)
         if not path.exists() or path.read_bytes() != document:
             self._directory.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".tmp")
+            draft = path.with_suffix(DRAFT)
             with open(draft, "wb") as file:
                 file.write(document)
                 file.flush()
@@ -37,11 +45,13 @@ class CdiFiles:
 
     def remove(self, claim_uid: str) -> None:
         """Raises OSError."""
-        try:
-            self.path(claim_uid).unlink()
-        except FileNotFoundError:
-            return
-        self._sync()
+        path, gone = self.path(claim_uid), False
+        for each in (path, path.with_suffix(DRAFT)):  # the draft, where a death kept it from being renamed
+            if each.exists():
+                each.unlink()
+                gone = True
+        if gone:
+            self._sync()
 
     def devices(self, claim_uid: str) -> tuple[Device, ...]:
         """What is written for a claim; nothing if it is not prepared. Raises InvalidCdi."""

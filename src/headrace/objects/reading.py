@@ -49,33 +49,38 @@ def list_bodies(
     `at` is the revision to list, 0 for the newest; a resume token has its own.
     """
     match = selection(served, labels, fields)
+    judge = None if match is None else home.verdicts.judge((served.kind, labels, fields), match)
     revision, after = _resumed(served, resume)
     revision = revision or at
     found: list[Row] = []
     while True:
         wanted = limit - len(found) if limit else 0
-        size = wanted if match is None else (max(wanted, SCAN_PAGE) if limit else 0)
-        page = home.rows.page(served.stored.resource, namespace, after=after, limit=size, at=revision)
+        size = wanted if judge is None else (max(wanted, SCAN_PAGE) if limit else 0)
+        page = home.rows.page(
+            served.stored.resource, namespace, after=after, limit=size, at=revision, counted=judge is None
+        )
         revision = revision or page.revision
-        for index, row in enumerate(page.rows):
-            if match is not None and not match(row.body):
-                continue
-            if limit and len(found) == limit:
-                # A page read ahead for a selector: go on after the last row that was taken.
-                return _listing(served, found, revision, page.rows[index - 1].key if index else after, None)
-            found.append(row)
+        matching = page.rows if judge is None else [row for row in page.rows if judge(row)]
+        if limit and len(matching) > wanted:
+            # A page read ahead for a selector: go on after the last row that was taken.
+            found += matching[:wanted]
+            return _listing(served, found, revision, found[-1].key, None)
+        found += matching
         if not page.more:
             return _listing(served, found, revision, None, None)
         after = page.rows[-1].key
         if limit and len(found) == limit:
-            return _listing(served, found, revision, after, page.remaining if match is None else None)
+            return _listing(served, found, revision, after, page.remaining if judge is None else None)
 
 
 def _listing(
     served: Served, found: list[Row], revision: int, after: Key | None, remaining: int | None
 ) -> tuple[list[bytes], str, str, int | None]:
     resume = "" if after is None else _resume(revision, after)
-    return [shown(served, row.body) for row in found], str(revision), resume, remaining
+    bodies = [row.body for row in found]
+    if not shown_as_stored(served):
+        bodies = [shown(served, body) for body in bodies]
+    return bodies, str(revision), resume, remaining
 
 
 def _resume(revision: int, after: Key) -> str:
@@ -146,9 +151,13 @@ def _event(change: Change, match: Match | None) -> Event | None:
     return None
 
 
+def shown_as_stored(served: Served) -> bool:
+    return served.at_rest is None and served.read is None
+
+
 def shown(served: Served, body: bytes) -> bytes:
     """The body as this version of the kind shows it."""
-    if served.at_rest is None and served.read is None:
+    if shown_as_stored(served):
         return body
     return orjson.dumps(shown_object(served, decode(body)))
 

@@ -4,7 +4,7 @@ The threaded writer and the inline one both call `run`; nothing here knows about
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 import apsw
@@ -22,16 +22,14 @@ NODES = "nodes"
 EVERY_REVISION = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A write, or with `dry` only the question whether it would be refused."""
 
     write: Write
     dry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """`answers` match the requests: the revision of a write (0 for a dry one), or why it was refused.
 
     `ledgers` are those of all nodes after the commit, `pools` all devices and who has them.

@@ -54,7 +54,7 @@ class Reader:
     def _saw(self, revision: int) -> None:
         self._seen = max(self._seen, revision)
 
-    def page(self, resource: str, namespace: str, after: Key | None, limit: int, at: int) -> Page:
+    def page(self, resource: str, namespace: str, after: Key | None, limit: int, at: int, counted: bool) -> Page:
         span = {
             "resource": resource,
             "namespace": namespace,
@@ -73,7 +73,7 @@ class Reader:
             rows = [Row(Key(resource, row[0], row[1]), row[2], row[3]) for row in (found[:limit] if limit else found)]
             more = len(found) > len(rows)
             remaining = 0
-            if more:
+            if more and counted:
                 span |= {"after_namespace": rows[-1].key.namespace, "after_name": rows[-1].key.name}
                 remaining = self._connection.execute(_COUNTS[past, bool(namespace)], span).get
         return Page(rows, at if past else last, more, remaining)

@@ -1,7 +1,7 @@
 """What lies below objects: rows of bytes under one revision counter, committed by one writer, watched after the commit.
 
-`headrace.store.sqlite` implements it. A body is kept in two halves, because the revision that belongs between them is
-given out inside the transaction.
+`headrace.store.sqlite` implements it. What each write makes are tuples: frozen dataclasses cost three times as much.
+A body is kept in two halves, because the revision that belongs between them is given out inside the transaction.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,8 +21,7 @@ class Key(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """JSON with a gap where metadata.resourceVersion's digits go."""
 
     head: bytes
@@ -32,8 +31,7 @@ class Body:
         return b"%s%d%s" % (self.head, revision, self.tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One object's change. `expected` is the revision the row must be at, 0 if it must not exist. `body=None` deletes.
 
     `object` is the decoded object after the write (before it, for a delete): the ledger's guard reads it, nobody else.
@@ -64,8 +62,7 @@ class Page:
     remaining: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A committed write. `body` is None for a delete; `before` is None for a create. `revision` is the new one.
 
     `gone` is what a watcher is told of a delete: the last body, at the deletion's revision.
@@ -99,9 +96,19 @@ class Rows(Protocol):
     def get(self, key: Key) -> Row | None: ...
 
     def page(
-        self, resource: str, namespace: str = "", *, after: Key | None = None, limit: int = 0, at: int = 0
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        after: Key | None = None,
+        limit: int = 0,
+        at: int = 0,
+        counted: bool = True,
     ) -> Page:
-        """Rows in key order, as they were at revision `at` (0: now). Raises Gone if `at` is compacted."""
+        """Rows in key order, as they were at revision `at` (0: now). Raises Gone if `at` is compacted.
+
+        Without `counted` nobody counts what remains, which takes as long as there are rows.
+        """
         ...
 
     async def commit(self, write: Write) -> int:

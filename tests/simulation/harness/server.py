@@ -4,15 +4,15 @@ import asyncio
 import itertools
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.api.objects import Object
 from headrace.objects.local import Caller, LocalStore
 from headrace.serve.shipped import install
 from headrace.store.protocol import Unavailable
-from headrace.store.rows import Change, Key, Page, Row, Rows, Write
+from headrace.store.rows import Key, Rows, Write
 from headrace.store.sqlite import SQLiteRows, open_rows
 
 
@@ -23,22 +23,13 @@ class Witness(Protocol):
 
 
 class WitnessedRows:
-    """Rows that show each commit to a witness."""
+    """Rows that show each commit to a witness; in everything else they are the rows themselves."""
 
     def __init__(self, rows: Rows, witness: Witness, last: dict[Key, Object]) -> None:
         self._rows, self._witness, self._last = rows, witness, last
 
-    @property
-    def revision(self) -> int:
-        return self._rows.revision
-
-    def get(self, key: Key) -> Row | None:
-        return self._rows.get(key)
-
-    def page(
-        self, resource: str, namespace: str = "", *, after: Key | None = None, limit: int = 0, at: int = 0
-    ) -> Page:
-        return self._rows.page(resource, namespace, after=after, limit=limit, at=at)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
 
     async def commit(self, write: Write) -> int:
         revision = await self._rows.commit(write)
@@ -48,15 +39,6 @@ class WitnessedRows:
             self._last[write.key] = {**write.object, "metadata": meta}
         self._witness.committed(write, revision, before)
         return revision
-
-    def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
-        return self._rows.watch(resource, namespace, since=since)
-
-    async def check(self, write: Write) -> None:
-        await self._rows.check(write)
-
-    async def close(self) -> None:
-        await self._rows.close()
 
 
 class Server:

@@ -69,7 +69,7 @@ async def test_a_newer_file_is_refused_and_left_untouched(tmp_path):
     with pytest.raises(Unreadable, match=f"schema version {len(STEPS) + 1}, this release knows up to {len(STEPS)}"):
         await open_rows(path)
     assert path.read_bytes() == before
-    assert {each.name for each in tmp_path.iterdir()} <= {"rows.db", "rows.db.lock"}
+    assert {each.name for each in tmp_path.iterdir()} <= {"rows.db", "rows.db.lock", "rows.db.acknowledged"}
 
 
 async def test_a_newer_version_that_is_only_in_the_log_is_refused_too(tmp_path):

@@ -3,6 +3,7 @@
 Source: Kubernetes pkg/printers/internalversion (1.37).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.api import tables_cluster, tables_custom, tables_devices, tables_pods, tables_workloads
@@ -10,16 +11,18 @@ from headrace.api.kinds import Kind
 from headrace.api.objects import Object, metadata, name_of
 from headrace.api.printers import NAME, Printer, TableColumn
 
-FAMILIES = (tables_pods, tables_cluster, tables_workloads, tables_devices, tables_custom)
+PRINTERS: Mapping[str, Printer] = {
+    **tables_custom.PRINTERS,
+    **tables_devices.PRINTERS,
+    **tables_workloads.PRINTERS,
+    **tables_cluster.PRINTERS,
+    **tables_pods.PRINTERS,
+}
 
 
 def printer(kind: Kind) -> Printer:
     """A kind without columns of its own shows its name and when it was created."""
-    for family in FAMILIES:
-        found = family.PRINTERS.get(kind.resource)
-        if found is not None:
-            return found
-    return PLAIN
+    return PRINTERS.get(kind.resource, PLAIN)
 
 
 def _plain(obj: Object, now: float) -> list[Any]:

@@ -42,6 +42,7 @@ class Pods:
         self._strays: dict[str, Limits] = {}
         self._orphans_known = False
         self._to_confirm = ""
+        self._audit_now = asyncio.Event()
 
     def observe(self, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or uid_of(before) != uid_of(after)):
@@ -69,6 +70,7 @@ class Pods:
 
     def hurry(self) -> None:
         """A driver came or went: whoever waits for one looks again."""
+        self._audit_now.set()
         for worker in self._workers.values():
             worker.hurry()
 
@@ -95,11 +97,14 @@ class Pods:
         self._orphans_known = True
 
     async def audit(self) -> None:
-        """Until cancelled: release devices of Pods that are gone, at once and then every minute."""
+        """Until cancelled: release devices of Pods that are gone, at once, when drivers come, and every minute."""
         while True:
+            self._audit_now.clear()
             for failure in await self._means.devices.audit(self._workers.keys()):
                 self._means.log.warning("devices not released", error=failure)
-            await self._means.clock.sleep(AUDIT_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AUDIT_SECONDS):
+                    await self._audit_now.wait()
 
     def confirmed(self) -> str | None:
         """The revision of the last deletion by others (or of the first list), once nothing deleted runs here."""

@@ -53,10 +53,12 @@ class Cut:
 
 
 @asynccontextmanager
-async def running_agent(store, runtime, directory, *, node="node-a", machine=MACHINE, dial=None, clock=None, seen=None):
+async def running_agent(
+    store, runtime, directory, *, node="node-a", machine=MACHINE, dial=None, clock=None, seen=None, **settings
+):
     """`seen` is the store as the agent has it, if not as its own."""
     agent = Agent(
-        Settings(node, directory),
+        Settings(node, directory, **settings),
         machine,
         seen or as_node(store, node),
         runtime,

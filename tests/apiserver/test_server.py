@@ -60,7 +60,7 @@ async def test_a_taken_address_is_named(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         async with serving(tmp_path) as opened:
-            with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}: Address already in use"):
+            with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
                 async with serve(opened.store, data_dir=tmp_path / "other", port=port):
                     pass
 

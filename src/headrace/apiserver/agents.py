@@ -173,8 +173,9 @@ class Agents:
         )
         try:
             bound = server.add_secure_port(f"{_bracketed(host)}:{port}", credentials)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {host}:{port}: {error}") from None
+        except RuntimeError:
+            told = "it is taken, or no address of this machine; --agents-port chooses another"
+            raise OSError(f"cannot listen on {host}:{port}: {told}") from None
         await server.start()
         self._following = asyncio.create_task(authenticator.follow(), name="agents' credentials")
         return int(bound)

@@ -182,7 +182,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; --host and --port choose another") from None
     return listening
 
 

@@ -37,7 +37,7 @@ def explain() -> None:
 explain.add_command(explain_claim.claim)
 
 
-@explain.command()
+@explain.command(short_help="Where a Pod is, or why nowhere.")
 @click.argument("name")
 @targeted
 def pod(name: str, target: Target) -> None:

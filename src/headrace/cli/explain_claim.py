@@ -22,7 +22,7 @@ class Devices:
     rules: Sequence[dict[str, Any]] = ()
 
 
-@click.command()
+@click.command(short_help="What a claim has, or why it waits.")
 @click.argument("name")
 @click.option("--node", default="", help="Only this node.")
 @targeted
@@ -69,7 +69,7 @@ def lines(claim: Json, devices: Devices, node: str = "") -> Iterator[str]:
         for each in (*(term.get("matchFields") or ()), *(term.get("matchExpressions") or ())):
             values = ", ".join(each.get("values") or ())
             yield f"  good on nodes with {each['key']} {each['operator']} {values}".rstrip()
-    for each in status.get("reservedFor") or ():
+    for each in sorted(status.get("reservedFor") or (), key=lambda one: str(one.get("name"))):
         yield f"  used by {each.get('resource')} {each.get('name')}"
     if not status.get("reservedFor"):
         yield "  used by nobody: the allocation is about to be cleared"

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 used wrongly. A user's mistake is one line that 
 """
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -30,6 +31,9 @@ COMMANDS = {
     "top": ("headrace.cli.top:top", "Show what workloads use, may use and should have, live."),
     "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel, resize."),
 }
+# Set before anything imports it: what gRPC prints of its threads and sockets helps nobody, and our errors name them.
+# Its fork handlers are for processes that go on using it after a fork; here children are only ever executed.
+QUIET_GRPC = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 
 
 class Lazy(click.Group):
@@ -61,6 +65,8 @@ def root() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point. Errors in the user's reach are told in one line."""
+    for name, value in QUIET_GRPC.items():
+        os.environ.setdefault(name, value)
     try:
         return root.main(args=arguments, prog_name="headrace", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -76,3 +82,6 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as failed:  # a disk, a permission, an address: the system's reason, and of what
+        click.ClickException(str(failed)).show()
+        sys.exit(1)

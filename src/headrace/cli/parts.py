@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from headrace.cli.places import CONVENTIONAL_PORT, data_directory
+from headrace.cli.places import CONVENTIONAL_PORT, DATA_DIR_HELP, data_directory
 from headrace.cli.running import this_node, until_stopped, while_running
 
 AGENTS_PORT = 7444
+PORT = click.IntRange(0, 65535)
 PROFILES = ("plain", "topology", "partitions")  # of simulated devices
 LEVEL = click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -17,10 +18,10 @@ LEVEL = click.option(
 
 
 @click.command()
-@click.option("--data-dir", help="Where state is kept.")
+@click.option("--data-dir", help=DATA_DIR_HELP)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
-@click.option("--agents-port", default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
+@click.option("--port", type=PORT, default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
+@click.option("--agents-port", type=PORT, default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
 @click.option("--controllers/--no-controllers", default=True, show_default=True)
 @LEVEL
 def server(data_dir: str | None, host: str, port: int, agents_port: int, controllers: bool, log_level: str) -> None:
@@ -85,7 +86,7 @@ def agent(
         token=token,
         reserved=reserved_amounts(system_reserved),
         cpus=cpus,
-        memory_bytes=None if memory is None else _bytes(memory),
+        memory_bytes=memory_bytes(memory),
         abandon_seconds=abandon_seconds,
         sample_seconds=sample_seconds,
     )
@@ -172,7 +173,10 @@ def _agents_of(url: str) -> str:
     return f"{url.removeprefix('https://').rstrip('/').rpartition(':')[0]}:{AGENTS_PORT}"
 
 
-def _bytes(text: str) -> int:
+def memory_bytes(text: str | None) -> int | None:
+    """Raises UsageError."""
+    if text is None:
+        return None
     from headrace.api.quantity import InvalidQuantity, parse
 
     try:
@@ -191,7 +195,8 @@ def reserved_amounts(text: str) -> dict[str, str]:
         if name not in ("cpu", "memory"):
             raise click.UsageError(f"--system-reserved {part}: must be cpu=AMOUNT or memory=AMOUNT")
         try:
-            parse(amount)
+            if parse(amount).nano < 0:
+                raise click.UsageError(f"--system-reserved {part}: must not be negative")
         except InvalidQuantity as wrong:
             raise click.UsageError(f"--system-reserved {part}: {wrong}") from None
         found[name] = amount

@@ -6,6 +6,9 @@ from pathlib import Path
 import click
 
 CONVENTIONAL_PORT = 7443
+DATA_DIR_HELP = (
+    "Where state is kept; default: $HEADRACE_DATA_DIR, /var/lib/headrace for root, else ~/.local/share/headrace."
+)
 
 
 def data_directory(given: str | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Awaitable, Callable
 import click
 
 SWITCH_SECONDS = 0.0005
+NAME_CHARACTERS = 253
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
 def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: bool = False) -> None:
@@ -75,5 +78,8 @@ async def while_running(work: Awaitable[None], stop: asyncio.Event) -> None:
 
 
 def this_node(given: str | None) -> str:
-    """What is given, or this machine's host name as Kubernetes would write it."""
-    return given or os.environ.get("HEADRACE_NODE_NAME") or socket.gethostname().lower().rstrip(".")
+    """What is given, or this machine's host name as Kubernetes would write it. Raises UsageError for no node name."""
+    name = given or os.environ.get("HEADRACE_NODE_NAME") or socket.gethostname().lower().rstrip(".")
+    if len(name) > NAME_CHARACTERS or not SUBDOMAIN.fullmatch(name):
+        raise click.UsageError(f"--node-name {name!r}: must be a lowercase RFC 1123 subdomain, such as node-a")
+    return name

@@ -14,7 +14,7 @@ def simulate() -> None:
     """Ask what would be answered, without a server: one JSON case a line in, one answer a line out."""
 
 
-@simulate.command()
+@simulate.command(short_help="Which devices claims would get.")
 @click.option("--cases", default="-", show_default=True, help="File of cases, or - for standard input.")
 def allocate(cases: str) -> None:
     """Which devices would claims get: {"name","nodes","node","slices","classes","claims","allocated","features"}."""

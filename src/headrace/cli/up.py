@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from headrace.cli.parts import AGENTS_PORT, LEVEL
-from headrace.cli.places import CONVENTIONAL_PORT, data_directory
+from headrace.cli.parts import AGENTS_PORT, LEVEL, PORT, memory_bytes, reserved_amounts
+from headrace.cli.places import CONVENTIONAL_PORT, DATA_DIR_HELP, data_directory
 from headrace.cli.running import this_node, until_stopped
 
 READY_SECONDS = 60.0
@@ -27,10 +27,10 @@ SIMULATED = {
 
 
 @click.command()
-@click.option("--data-dir", help="Where state is kept.")
+@click.option("--data-dir", help=DATA_DIR_HELP)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
-@click.option("--agents-port", default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
+@click.option("--port", type=PORT, default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
+@click.option("--agents-port", type=PORT, default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
 @click.option("--node-name", help="Default: the host name.")
 @click.option("--agent/--no-agent", "with_agent", default=True, show_default=True, help="Run Pods on this machine.")
 @click.option(
@@ -64,8 +64,11 @@ def up(
 ) -> None:
     """Run everything on this machine: API server, controllers, node agent."""
     directory = data_directory(data_dir)
+    node = this_node(node_name)
+    if with_agent:
+        _check_share(cpus, memory, system_reserved)
     if detach:
-        _detached(directory)
+        _detached(directory, node if with_agent else None)
         return
     from headrace.serve.home import Home, HomeSettings
     from headrace.serve.logging import log_to
@@ -74,7 +77,7 @@ def up(
     handed_on = {"--system-reserved": system_reserved, "--cpus": cpus, "--memory": memory, "--log-level": log_level}
     settings = UpSettings(
         HomeSettings(directory, host, port, agents_port),
-        node=this_node(node_name),
+        node=node,
         agent=tuple(str(part) for name, value in handed_on.items() if value is not None for part in (name, value)),
         drivers=(*(SIMULATED[simulated_devices] if simulated_devices else ()), *(((HOST,),) if host_devices else ())),
         with_agent=with_agent,
@@ -88,8 +91,19 @@ def up(
     until_stopped(lambda stop: run_up(settings, log_to(level=log_level), stop, ready), serves=True)
 
 
-def _detached(directory: Path) -> None:
-    """Start the same command in a session of its own and wait until it has said that it serves."""
+def _check_share(cpus: int | None, memory: str | None, system_reserved: str) -> None:
+    """What the agent would refuse, said before a server starts for nothing. Raises UsageError."""
+    from headrace.serve.share import share_of_this_machine
+
+    amounts = memory_bytes(memory), reserved_amounts(system_reserved)
+    try:
+        share_of_this_machine(cpus, *amounts)
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong)) from None
+
+
+def _detached(directory: Path, node: str | None) -> None:
+    """Start the same command in a session of its own and wait until it serves and its node is ready."""
     from headrace.serve.announcement import announced
 
     if (running := announced(directory)) is not None:
@@ -114,10 +128,25 @@ def _detached(directory: Path) -> None:
         time.sleep(LOOK_SECONDS)
     click.echo(f"headrace serves {running.url} (pid {running.pid}, log {log})")
     click.echo(f"kubeconfig: {running.kubeconfig}")
+    if node is not None:
+        _wait_for_node(str(running.kubeconfig), node, deadline, log)
+
+
+def _wait_for_node(kubeconfig: str, node: str, deadline: float, log: Path) -> None:
+    from headrace.cli.connection import run
+
+    found: dict[str, Any] = {"nodes": {}}
+    while found["nodes"].get(node) != "Ready":
+        if time.monotonic() > deadline:
+            told = found["nodes"].get(node, "it has not registered")
+            raise click.ClickException(f"node {node}: {told} after {READY_SECONDS:.0f} s; see {log}")
+        time.sleep(LOOK_SECONDS)
+        run(_nodes(kubeconfig, found))
+    click.echo(f"node {node} is ready")
 
 
 @click.command()
-@click.option("--data-dir", help="Where `headrace up` keeps its state.")
+@click.option("--data-dir", help=DATA_DIR_HELP)
 @click.option("--keep-containers", is_flag=True, help="Let containers run on; the next `up` finds them again.")
 @click.option("--grace-period", default=10.0, show_default=True, help="Seconds that containers get to end.")
 def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> None:
@@ -155,7 +184,7 @@ def _is_alive(pid: int) -> bool:
 
 
 @click.command()
-@click.option("--data-dir", help="Where `headrace up` keeps its state.")
+@click.option("--data-dir", help=DATA_DIR_HELP)
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 def status(data_dir: str | None, output: str) -> None:
     """Show whether headrace runs here, what it serves and which nodes it has. Exit code 1 when it does not run."""

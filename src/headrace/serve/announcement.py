@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,21 @@ class Announced:
     kubeconfig: Path
 
 
+def started(pid: int) -> str:
+    """When the process with this number began, in the kernel's ticks; a number alone is given out again.
+
+    Raises OSError when there is none.
+    """
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
 @contextlib.contextmanager
 def announcing(data_dir: Path, told: Announced) -> Iterator[None]:
     """The file is there while the body runs; whole, or not at all."""
     path = data_dir / STATE
     state = {
         "pid": told.pid,
+        "started": started(told.pid),
         "url": told.url,
         "agentsPort": told.agents_port,
         "kubeconfig": str(told.kubeconfig),
@@ -43,7 +51,8 @@ def announced(data_dir: Path) -> Announced | None:
     """The server that runs on this directory, if one does: a file that a dead process left behind says nothing."""
     try:
         state = json.loads((data_dir / STATE).read_text())
-        os.kill(state["pid"], 0)
-    except (OSError, ValueError, KeyError):
+        if started(state["pid"]) != state["started"]:
+            return None
+        return Announced(state["pid"], state["url"], state["agentsPort"], Path(state["kubeconfig"]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
-    return Announced(state["pid"], state["url"], state["agentsPort"], Path(state["kubeconfig"]))

@@ -22,11 +22,11 @@ from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
 from headrace.node.joining import cluster
-from headrace.node.machine import Machine, this_machine
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
+from headrace.serve.share import share_of_this_machine
 from headrace.store.kubernetes import KubernetesStore
 
 DRIVERS = (NAME, NIC_NAME, host.NAME)
@@ -61,18 +61,9 @@ class AgentSettings:
         return Credentials(self.data_dir / "pki")
 
 
-def share_of(machine: Machine, cpus: int | None, memory_bytes: int | None) -> Machine:
-    """The machine as headrace may use it. Raises ValueError when more is asked than it has."""
-    if cpus is not None and not 1 <= cpus <= machine.cpus:
-        raise ValueError(f"--cpus {cpus}: this machine has {machine.cpus}")
-    if memory_bytes is not None and not 0 < memory_bytes <= machine.memory_bytes:
-        raise ValueError(f"--memory {memory_bytes} bytes: this machine has {machine.memory_bytes}")
-    return dataclasses.replace(machine, cpus=cpus or machine.cpus, memory_bytes=memory_bytes or machine.memory_bytes)
-
-
 async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
     """Until cancelled; containers run on. Raises JoinFailed, Unreachable, KeeperFailed, ValueError."""
-    machine = share_of(this_machine(), settings.cpus, settings.memory_bytes)
+    machine = share_of_this_machine(settings.cpus, settings.memory_bytes, settings.reserved or {})
     await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
     runtime = await ProcessRuntime.open(settings.data_dir)
     samples = Outgoing(settings.sample_seconds)

@@ -1,0 +1,57 @@
+"""`headrace up` as a user meets it: what cannot work is said before anything starts, and stale files claim nothing."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headrace.cli.main import main, root
+from headrace.serve.announcement import Announced, announced, announcing
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(("--cpus", "9999"), "--cpus 9999: this machine has", id="more CPUs than the machine has"),
+        pytest.param(("--memory", "1e9999999"), "exponent 9999999", id="an exponent beyond all bounds"),
+        pytest.param(("--memory", "9999Ti"), "this machine has", id="more memory than the machine has"),
+        pytest.param(("--cpus", "1", "--system-reserved", "cpu=5"), "cpu=5: nothing of 1", id="all CPUs reserved"),
+        pytest.param(("--system-reserved", "cpu=-1"), "must not be negative", id="a negative reserve"),
+        pytest.param(("--system-reserved", "cpu=NaN"), "--system-reserved cpu=NaN", id="no number"),
+        pytest.param(("--system-reserved", "gpu=1"), "must be cpu=AMOUNT or memory=AMOUNT", id="an unknown resource"),
+        pytest.param(("--node-name", "Bad Name"), "lowercase RFC 1123 subdomain", id="no name of a node"),
+        pytest.param(("--port", "99999"), "99999 is not in the range", id="no port"),
+        pytest.param(("--agents-port", "-5"), "-5 is not in the range", id="a negative port"),
+    ],
+)
+@pytest.mark.parametrize("detach", [(), ("--detach",)], ids=["in the foreground", "detached"])
+def test_what_cannot_work_is_said_before_a_server_starts(tmp_path, options, words, detach):
+    told = CliRunner().invoke(root, ["up", *detach, "--data-dir", str(tmp_path / "data"), *options])
+    assert told.exit_code == 2, told.output
+    assert words in told.output
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["up", "--detach", "--data-dir", "/proc/nowhere"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "Error: [Errno 2] No such file or directory: '/proc/nowhere'\n"
+
+
+def test_a_file_of_a_server_that_died_does_not_make_down_end_whoever_has_its_pid_now(tmp_path):
+    told = Announced(os.getpid(), "https://127.0.0.1:1", 2, Path("kubeconfig"))
+    with announcing(tmp_path, told):
+        assert announced(tmp_path) == told
+        kept = (tmp_path / "up.json").read_text()
+    assert announced(tmp_path) is None
+    (tmp_path / "up.json").write_text(json.dumps({**json.loads(kept), "started": "1"}))
+    assert announced(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"pid": "x"}', '{"pid": 0, "started": "0"}'])
+def test_a_damaged_file_claims_nothing(tmp_path, text):
+    (tmp_path / "up.json").write_text(text)
+    assert announced(tmp_path) is None

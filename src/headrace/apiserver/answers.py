@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -12,8 +12,7 @@ JSON = b"application/json"
 Header = tuple[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     code: int
     body: bytes
     content_type: bytes = JSON

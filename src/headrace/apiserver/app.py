@@ -108,14 +108,20 @@ class App:
         await self._authorizer.authorize(request)
         if request.method in _WITH_BODY:
             # Before the lane: a body that trickles in must not hold a place that others wait for.
-            request.body = await bodies.read(receive, length, BODY_BYTES if request.plural else JOIN_BYTES)
-        with self._lanes.enter(lane_of(request)):
+            limit = BODY_BYTES if request.plural else JOIN_BYTES
+            body = bodies.at_hand(scope["state"].get("cycle"))
+            request.body = await bodies.read(receive, length, limit) if body is None else body
+        lane = lane_of(request)
+        self._lanes.enter(lane)
+        try:
             if request.plural:
                 return await self._resources.answer(request)
             answer = await self._routes.answer(request)
             if answer is None:
                 raise not_found_path()
             return answer
+        finally:
+            self._lanes.leave(lane)
 
     async def _stream(self, stream: Stream, request: Request, receive: Receive, send: Send) -> int:
         """Pieces until they end, the caller hangs up, the time is over or somebody ends it: all plain ends."""

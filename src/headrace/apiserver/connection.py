@@ -56,7 +56,8 @@ class OneWrite:
 
 
 class Connection(HttpToolsProtocol):
-    """Adds `scope["state"]["certificate"]`: a `Certificate`, or None where the client showed none."""
+    """Adds to `scope["state"]` `certificate`, a `Certificate` or None where the client showed none, and the `cycle`,
+    which holds the body: mostly all of it is there before anybody asks."""
 
     def __init__(
         self,
@@ -136,6 +137,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(400, "the request has more than one Host header")
             return
         super().on_headers_complete()
+        self.scope["state"]["cycle"] = self.cycle
 
     def on_body(self, body: bytes) -> None:
         if self.refused:

@@ -5,8 +5,8 @@ Heartbeats have a lane of their own, so that a flood of other work never makes a
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,16 +41,14 @@ class Lanes:
     def count(self, lane: Lane) -> float:
         return float(self.in_flight[lane])
 
-    @contextmanager
-    def enter(self, lane: Lane) -> Iterator[None]:
-        """Raises a 429 Failure when the lane is full."""
+    def enter(self, lane: Lane) -> None:
+        """Raises a 429 Failure when the lane is full; whoever came in leaves again."""
         if self.in_flight[lane] >= _LIMITS[lane]:
             raise too_many()
         self.in_flight[lane] += 1
-        try:
-            yield
-        finally:
-            self.in_flight[lane] -= 1
+
+    def leave(self, lane: Lane) -> None:
+        self.in_flight[lane] -= 1
 
 
 @dataclass(slots=True, eq=False)

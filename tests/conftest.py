@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.kubernetes.build import CannotBuild, programs
 from tests.kubernetes.cluster import ControlPlane, control_plane
+
+# A law says what is true, not how fast a busy machine makes examples: time is judged by bench/ and by tests' own bounds.
+settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("laws")
 
 
 @pytest.fixture(scope="session")

@@ -161,7 +161,7 @@ def test_thirty_crashes_with_twenty_containers(up):
 
 def crash(up, rounds, pods):
     """kill -9 of server, agent and driver again and again: same processes, no line lost, exit codes right."""
-    names = [f"writer-{number}" for number in range(pods)]
+    names = [f"writer-{os.getpid()}-{number}" for number in range(pods)]  # another run may be on this machine
     for name in names:
         up.run("apply", "-f", "-", text=manifest(name, WRITER, cpu="20m", memory="16Mi"))
     for name in names:

@@ -1,16 +1,19 @@
-"""The CDI documents of this machine, and what the process runtime can do of them: environment, mounts, device nodes.
-
-What cannot be done (hooks, network devices, resource groups) is refused with the reason, never left out.
+"""The CDI documents of this machine, and what the process runtime can do of them: environment, and as root bind mounts
+and device nodes. What cannot be done (hooks, network devices, resource groups) is refused with the reason, never left
+out; an ordinary user gets the environment, and nodes that lie there already and that it may open.
 """
 
+import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headrace.api.cdi import ContainerEdits, DeviceNode, InvalidCdi, Spec, merge, read, with_env
+from headrace.api.cdi import CdiMount, ContainerEdits, DeviceNode, InvalidCdi, Spec, merge, read, with_env
 from headrace.node.runtimes.protocol import Mount
 
 FILE_BYTES = 3 * 1024 * 1024
+ENFORCED_OPTIONS = ("nosuid", "nodev", "noexec")
+MOUNT_OPTIONS = ("ro", "rw", "bind", "rbind", "private", "rprivate", *ENFORCED_OPTIONS)
 
 
 def documents(directory: Path) -> list[Spec]:
@@ -46,27 +49,67 @@ def edits(directory: Path, names: Iterable[str]) -> ContainerEdits:
 
 
 def apply(
-    found: ContainerEdits, env: Mapping[str, str], mounts: Sequence[Mount]
+    found: ContainerEdits, env: Mapping[str, str], mounts: Sequence[Mount], *, is_root: bool | None = None
 ) -> tuple[dict[str, str], tuple[Mount, ...]]:
     """Environment and mounts of a container that is given these devices. Raises InvalidCdi.
 
-    A process sees the machine's own /dev: a device node that lies there under its own name needs nothing more.
+    A process sees the machine's own /dev: a device node that lies there under its own name needs nothing more. Mounts
+    and other nodes are made in the Pod's own mount namespace. `is_root` None: as this process is.
     """
-    added = [Mount(mount.host_path, mount.container_path, "ro" in mount.options) for mount in found.mounts]
+    root = os.geteuid() == 0 if is_root is None else is_root
+    added = [_bound(mount, root) for mount in found.mounts]
     for node in found.device_nodes:
         source = node.host_path or node.path
         _check_node(node, Path(source))
         if source != node.path:
+            _need_root(root, f"device node {node.path}")
             added.append(Mount(source, node.path))
+        elif not root and not os.access(source, os.R_OK | os.W_OK):
+            raise InvalidCdi(f"device node {source}: the agent's user may not open it, and only root could change that")
     return with_env(env, found), (*mounts, *added)
 
 
+def _bound(mount: CdiMount, root: bool) -> Mount:
+    where = f"mount {mount.container_path}"
+    _need_root(root, where)
+    if mount.type not in ("", "bind"):
+        raise InvalidCdi(f"{where}: type {mount.type!r}: the process runtime supports bind mounts only")
+    if unknown := [option for option in mount.options if option not in MOUNT_OPTIONS]:
+        raise InvalidCdi(
+            f"{where}: options {', '.join(unknown)}: the process runtime supports {', '.join(MOUNT_OPTIONS)}"
+        )
+    if not Path(mount.host_path).exists():
+        raise InvalidCdi(f"{where}: {mount.host_path} does not exist")
+    flags = tuple(option for option in ENFORCED_OPTIONS if option in mount.options)
+    return Mount(mount.host_path, mount.container_path, "ro" in mount.options, flags)
+
+
+def _need_root(root: bool, what: str) -> None:
+    if not root:
+        raise InvalidCdi(f"{what}: only an agent that runs as root can put it into a container's mount namespace")
+
+
 def _check_node(node: DeviceNode, source: Path) -> None:
+    """The node is what the document says; what would make another one of it is refused."""
     try:
-        mode = source.stat().st_mode
+        found = source.stat()
     except OSError as error:
         raise InvalidCdi(f"device node {source}: {error.strerror}") from None
+    mode = found.st_mode
     kinds = {"b": stat.S_ISBLK, "c": stat.S_ISCHR, "u": stat.S_ISCHR, "p": stat.S_ISFIFO}
     fits = kinds[node.type](mode) if node.type else stat.S_ISBLK(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
     if not fits:
         raise InvalidCdi(f"device node {source}: is no device of type {node.type or 'b, c or p'}")
+    numbers = os.major(found.st_rdev), os.minor(found.st_rdev)
+    if (node.major or node.minor) and (node.major, node.minor) != numbers:
+        said = f"{node.major}:{node.minor}"
+        raise InvalidCdi(f"device node {source}: major and minor {said}: it is {numbers[0]}:{numbers[1]} here")
+    for name, wanted, actual in (
+        ("fileMode", node.file_mode, stat.S_IMODE(mode)),
+        ("uid", node.uid, found.st_uid),
+        ("gid", node.gid, found.st_gid),
+    ):
+        if wanted is not None and (stat.S_IMODE(wanted) if name == "fileMode" else wanted) != actual:
+            raise InvalidCdi(
+                f"device node {source}: {name}: the process runtime gives nodes as they are on the machine"
+            )

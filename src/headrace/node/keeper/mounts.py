@@ -19,7 +19,10 @@ from headrace.node.keeper.linux import (
 )
 
 _COPIED_ENTRIES = 2000
-_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME  # same bits as MS_…
+_FLAGS = {"nosuid": os.ST_NOSUID, "nodev": os.ST_NODEV, "noexec": os.ST_NOEXEC}  # same bits as MS_…
+_KEPT_FLAGS = (
+    os.ST_RDONLY | os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
+)  # same bits as MS_…
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +50,12 @@ def enter(mounts: "Sequence[dict[str, Any]]", stage: str) -> None:
         if not os.path.exists(target):
             _grow(target, stage, directory)
         mount(source, target, None, MS_BIND | MS_REC)
-        if entry.get("read_only"):
+        flags = MS_RDONLY if entry.get("read_only") else 0
+        for name in entry.get("flags", ()):
+            flags |= _FLAGS[name]
+        if flags:
             kept = os.statvfs(target).f_flag & _KEPT_FLAGS
-            mount("none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+            mount("none", target, None, MS_BIND | MS_REMOUNT | flags | kept)
 
 
 def _grow(target: str, stage: str, directory: bool) -> None:

@@ -190,7 +190,13 @@ class ProcessRuntime:
             "working_dir": spec.working_dir or "/",
             "log_path": spec.log_path,
             "mounts": [
-                {"source": mount.source, "target": mount.target, "read_only": mount.read_only} for mount in spec.mounts
+                {
+                    "source": mount.source,
+                    "target": mount.target,
+                    "read_only": mount.read_only,
+                    "flags": [*mount.flags],
+                }
+                for mount in spec.mounts
             ],
             "uid": spec.uid,
             "gid": spec.gid,

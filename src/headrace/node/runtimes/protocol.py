@@ -28,9 +28,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
+    """A bind mount. `flags`: of nosuid, nodev and noexec."""
+
     source: str
     target: str
     read_only: bool = False
+    flags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,75 +11,12 @@ from headrace.api.objects import version_of
 from headrace.objects.local import Caller
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
-from headrace.resize.plan import admitted
 from headrace.resize.reservations import Reservations
-from headrace.store.protocol import NotFound
+from tests.resize.agent import Agent
 from tests.resize.pods import resources
 from tests.runtime.home import controllers, open_store, running
 
 GI = 1024**3
-
-
-class Agent:
-    """Plays the node's agent: applies what is admitted after a moment, unless it is told to be `broken` or `away`.
-
-    `broken` is the message of its failure. `gives` replaces what it reads back.
-    """
-
-    def __init__(self, store):
-        self._store = store.acting_as(Caller(user="system:node:node-a", field_manager="agent"))
-        self.broken, self.away, self.gives = "", False, None
-
-    async def run(self):
-        revision = (await self._store.list(POD, fields="spec.nodeName=node-a")).revision
-        for each in (await self._store.list(POD, fields="spec.nodeName=node-a")).items:
-            await self.obey(each)
-        async for event in self._store.watch(POD, since=revision, fields="spec.nodeName=node-a"):
-            if event.type in ("ADDED", "MODIFIED"):
-                await asyncio.sleep(0.01)
-                await self.obey(event.object)
-
-    async def look_again(self, name):
-        await self.obey(await self._store.get(POD, name, "default"))
-
-    async def obey(self, pod):
-        if self.away:
-            return
-        statuses, conditions = [], []
-        told = {each["name"]: each for each in pod.get("status", {}).get("containerStatuses") or ()}
-        for container in pod["spec"]["containers"]:
-            record = admitted(pod)["containers"][container["name"]]
-            before = told.get(container["name"], {})
-            has = before.get("resources")
-            wanted = {
-                "requests": {"cpu": f"{record['cpu']}m", "memory": str(record["memory"])},
-                "limits": {"cpu": f"{record['limits.cpu']}m", "memory": str(record["limits.memory"])},
-            }
-            given = has if self.broken and has else (self.gives or wanted)
-            if has and read(given["limits"]) == read(has["limits"]):
-                given = has
-            met = read(given["limits"]) == read(wanted["limits"])
-            if not met:
-                message = self.broken or f"asked for {wanted['limits']}, but {given['limits']} was read back"
-                conditions.append(
-                    {"type": "PodResizeInProgress", "status": "True", "reason": "Error", "message": message}
-                )
-            status = {"name": container["name"], "image": "app", "imageID": "", "ready": True, "restartCount": 0}
-            state = {"running": {"startedAt": "2027-01-15T08:00:00Z"}}
-            statuses.append(status | {"resources": given, "state": before.get("state") or state})
-        known = [each for each in pod["status"].get("conditions") or () if each["type"] == "PodResizeInProgress"]
-        if known and not conditions:
-            conditions.append({"type": "PodResizeInProgress", "$patch": "delete"})
-        same = all(told.get(each["name"], {}).get("resources") == each["resources"] for each in statuses)
-        if same and [each.get("message") for each in known] == [each.get("message") for each in conditions]:
-            return
-        fields = {"status": {"phase": "Running", "containerStatuses": statuses, "conditions": conditions}}
-        try:
-            await self._store.patch(
-                POD, pod["metadata"]["name"], "default", fields=fields, subresource="status", strategic=True
-            )
-        except NotFound:
-            return
 
 
 class Scene:
@@ -149,7 +86,8 @@ async def scene(cpu="8", memory="8Gi", reserved_cpu="0", jobs=lambda manager, re
     allocatable = {**capacity, "cpu": str(int(cpu) - int(reserved_cpu))}
     fields = {"status": {"capacity": capacity, "allocatable": allocatable}}
     await store.patch(NODE, "node-a", fields=fields, subresource="status")
-    agent, registry = Agent(store), CollectorRegistry()
+    door = store.acting_as(Caller(user="system:node:node-a", field_manager="agent"))
+    agent, registry = Agent(door), CollectorRegistry()
     manager = controllers(store)
     manager.add(ResourceManager(manager.informers))
     manager.add(Reservations(manager.informers))

@@ -1,0 +1,218 @@
+"""Each sequence of the design through the real gRPC services: server, agent and client are processes of their own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from headrace.client.kubeconfig import load
+from headrace.wire.generated import resize_pb2 as wire
+from headrace.wire.generated.resize_pb2_grpc import (
+    ActionControllerStub,
+    MonitoringServerStub,
+    NodeAgentStub,
+    ResourceManagerStub,
+)
+from tests.e2e.processes import SERVER, headrace, wait_for
+
+ROOT = Path(__file__).parents[2]
+STATES = wire.ResourceSyncState.State
+SECONDS = 60
+
+
+class Client:
+    """The gRPC services, as the administrator calls them."""
+
+    def __init__(self, server):
+        told = server.directory / "up.json"
+        self.port = json.loads(told.read_text())["agentsPort"]
+        cluster = load(server.kubeconfig)
+        credentials = grpc.ssl_channel_credentials(
+            cluster.ca_pem.encode(), cluster.key_pem.encode(), cluster.certificate_pem.encode()
+        )
+        self.channel = grpc.secure_channel(f"127.0.0.1:{self.port}", credentials)
+        self.manager, self.actions = ResourceManagerStub(self.channel), ActionControllerStub(self.channel)
+        self.monitoring, self.node_agent = MonitoringServerStub(self.channel), NodeAgentStub(self.channel)
+
+    def scale(self, workload, **target):
+        request = wire.ScalingActionRequest(workload_id=workload, **target)
+        return self.actions.RequestResourceScaling(request, timeout=SECONDS)
+
+    def state(self, workload):
+        return self.manager.GetResourceState(wire.GetResourceStateRequest(workload_id=workload), timeout=SECONDS)
+
+
+def pod(name, node, cpu="2", memory="1Gi", command="sleep 1000"):
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {{app: {name}}}}}
+spec:
+  nodeName: {node}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: app
+    image: none
+    command: ["sh", "-c", {command!r}]
+    resources: {{requests: {{cpu: {cpu}, memory: {memory}}}, limits: {{cpu: {cpu}, memory: {memory}}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with headrace(tmp_path_factory.mktemp("server") / "h", *SERVER) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return Client(server)
+
+
+def _url(server):
+    return json.loads((server.directory / "up.json").read_text())["url"]
+
+
+@contextlib.contextmanager
+def agent(server, client, directory, name, *options):
+    """A scripted agent; its node has 8 CPUs, of which one is reserved."""
+    token = server.run("token", "create", "--node", name).split()[-1]
+    command = [sys.executable, "-m", "tests.e2e.scripted_agent", _url(server), f"127.0.0.1:{client.port}", name]
+    process = subprocess.Popen(
+        [*command, str(directory), *options],
+        cwd=ROOT,
+        env={**os.environ, "HEADRACE_JOIN_TOKEN": token},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def running(server, client, name, node, **more):
+    server.run("apply", "-f", "-", text=pod(name, node, **more))
+    wait_for(f"{name} runs", lambda: client.state(f"default/{name}/app").sync_state == STATES.SYNCHRONIZED)
+    return f"default/{name}/app"
+
+
+def test_success_insufficient_and_not_required(server, client, tmp_path):
+    with agent(server, client, tmp_path, "good"):
+        web, _ = running(server, client, "web", "good"), running(server, client, "db", "good", cpu="3")
+        # Insufficient: total 8, reserved 1, allocated 5; 3 more are wanted.
+        answer = client.manager.ValidateResourceUpdate(
+            wire.ValidateResourceUpdateRequest(workload_id=web, requested_cpu=5), timeout=SECONDS
+        )
+        assert (answer.allowed, answer.available_cpu_milli) == (False, 2000)
+        assert answer.reason.startswith(
+            "Insufficient CPU: node good: insufficient cpu: 3 more wanted, 2 available of 8"
+        )
+        refused = client.scale(web, target_cpu_limit=5)
+        assert (refused.success, refused.reason, refused.sync_state) == (False, "InsufficientCPU", STATES.FAILED)
+        assert refused.message.startswith("Insufficient CPU")
+        # Success: validated, recorded, applied, read back, compared.
+        done = client.scale(web, node_id="good", target_cpu_limit=4, target_memory_limit=2048)
+        assert (done.success, done.sync_state) == (True, STATES.SYNCHRONIZED)
+        assert (done.actual_cpu_limit, done.actual_memory_limit) == (4, 2048)
+        state = client.state(web)
+        assert (state.desired_cpu, state.actual_cpu, state.actual_memory) == (4, 4, 2048)
+        # Not required: it is so already.
+        again = client.scale(web, target_cpu_limit=4, target_memory_limit=2048)
+        assert (again.success, again.reason) == (True, "NotRequired")
+        shown = server.run("resize", "history", "web")
+        assert "InsufficientCPU" in server.run("get", "rsa")
+        assert "cpu 4, memory 2Gi" in shown
+
+
+def test_mismatch_is_told_as_drift_with_what_was_read_back(server, client, tmp_path):
+    with agent(server, client, tmp_path, "other", "--gives", "3"):
+        web = running(server, client, "odd", "other")
+        manifest = """
+apiVersion: headrace.dev/v1alpha1
+kind: ResourceScalingAction
+metadata: {name: odd-once}
+spec: {workload: odd/app, target: {cpu: "4"}, retry: {count: 1, seconds: 1}}
+"""
+        server.run("apply", "-f", "-", text=manifest)
+        status = wait_for("the mismatch is told", lambda: _ended(server, "odd-once"))
+        assert (status["state"], status["reason"], status["syncState"]) == ("Failed", "StateMismatch", "DRIFT_DETECTED")
+        assert status["message"].startswith("State Mismatch: asked for")
+        assert status["actual"]["cpu"] == "3"
+        assert client.state(web).sync_state == STATES.DRIFT_DETECTED
+
+
+def test_failure_restores_what_was_desired_and_the_ledger_when_the_cause_is_gone(server, client, tmp_path):
+    with agent(server, client, tmp_path, "broken", "--broken", "podman update failed: exit status 1"):
+        web = running(server, client, "sad", "broken")
+        manifest = """
+apiVersion: headrace.dev/v1alpha1
+kind: ResourceScalingAction
+metadata: {name: sad-once}
+spec: {workload: sad/app, target: {cpu: "4"}, retry: {count: 1, seconds: 1}}
+"""
+        server.run("apply", "-f", "-", text=manifest)
+        status = wait_for("the failure is told", lambda: _ended(server, "sad-once"))
+        assert (status["state"], status["reason"]) == ("Failed", "RuntimeUpdateFailure")
+        assert "Update Failure: podman update failed" in status["message"]
+        assert (client.state(web).desired_cpu, client.state(web).actual_cpu) == (2, 2)
+        assert "4 allocated" in server.run("capacity", "broken")  # this agent may still apply what was admitted
+    with agent(server, client, tmp_path, "broken"):
+        wait_for("the ledger is as before", lambda: "2 allocated" in server.run("capacity", "broken"))
+        assert client.state(web).sync_state == STATES.SYNCHRONIZED
+
+
+def test_degraded_performance_grows_the_workload_and_the_result_is_told(server, client, tmp_path):
+    """MonitoringServer, PolicyManager, ActionController, ResourceManager, agent, and all the way back."""
+    with agent(server, client, tmp_path, "slow"):
+        web = running(server, client, "shop", "slow")
+        policy = """
+apiVersion: headrace.dev/v1alpha1
+kind: ResizePolicy
+metadata: {name: shop}
+spec:
+  selector: {matchLabels: {app: shop}}
+  triggers: [{metric: latency, up: {above: 300}, samples: {matching: 3, of: 5}}]
+"""
+        server.run("apply", "-f", "-", text=policy)
+        events = client.monitoring.WatchPerformanceEvents(wire.WatchPerformanceEventsRequest(workload_id=web))
+        events.initial_metadata()
+        for _ in range(3):
+            report = wire.ReportMetricsRequest(workload_id=web, metrics={"latency": 450.0})
+            client.monitoring.ReportMetrics(report, timeout=SECONDS)
+            time.sleep(0.05)  # readings of different moments
+        event = json.loads(next(iter(events)).json)
+        assert {name: event[name] for name in ("workload", "metric", "value", "threshold", "status")} == {
+            "workload": web,
+            "metric": "latency",
+            "value": 450.0,
+            "threshold": 300.0,
+            "status": "Degraded",
+        }
+        events.cancel()
+        wait_for("it has grown", lambda: client.state(web).actual_cpu == 4)
+        assert client.state(web).actual_memory == 2048
+        assert "shop Degraded latency" in server.run("resize", "history", "shop")
+
+
+def test_strangers_and_bad_requests_are_turned_away(server, client):
+    for workload, code in (("web", "INVALID_ARGUMENT"), ("default/ghost/app", "NOT_FOUND")):
+        with pytest.raises(grpc.RpcError) as error:
+            client.scale(workload, target_cpu_limit=4)
+        assert error.value.code() is getattr(grpc.StatusCode, code)
+    with pytest.raises(grpc.RpcError) as error:
+        client.monitoring.ReportMetrics(wire.ReportMetricsRequest(workload_id="default/ghost/app", metrics={"x": 1.0}))
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def _ended(server, name):
+    status = server.object("rsa", name).get("status", {})
+    return status if status.get("state") in ("Succeeded", "Failed") else None

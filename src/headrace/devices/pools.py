@@ -1,7 +1,7 @@
 """What drivers got wrong about their pools, and how people are told: an Event on the slice, a condition on the Node.
 
-Nothing is given from a pool that is invalid; the allocator sees to that by itself. Slices of one generation that disagree
-about their number are incomplete for Kubernetes 1.37, invalid for later releases. Source: KEP-4381, KEP-4815.
+Nothing is given from a pool that is invalid; the allocator sees to that by itself. Slices of one generation that
+disagree about their number are incomplete for Kubernetes 1.37, invalid for later releases. Source: KEP-4381, KEP-4815.
 """
 
 from collections import Counter

@@ -107,8 +107,7 @@ def release(stage: Stage) -> None:
 def shared(stage: Stage) -> None:
     stage.say("The claim for 64Gi is given when a Pod needs it. Two Pods name it, so they share its device:")
     stage.apply(MANIFESTS / "big-gpu-pods.yaml")
-    for name in ("worker-1", "worker-2"):
-        stage.wait_for(f"Pod {name} runs", lambda name=name: _running(stage, name))
+    stage.wait_for("both Pods run", lambda: _running(stage, "worker-1") and _running(stage, "worker-2"))
     told = stage.headrace("explain", "claim", "big-gpu")
     stage.check("it has the GPU with 80Gi", "node-a/gpu-0" in told)
     stage.check("both Pods use it", "worker-1" in told and "worker-2" in told)

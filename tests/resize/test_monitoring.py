@@ -25,7 +25,7 @@ def sample(workload=WEB, cpu_seconds=1.0, memory=64, at=None):
 def watching():
     """A scene's jobs with monitoring attached, and the monitoring."""
     monitoring = Monitoring(MemoryMetrics(), wall)
-    return monitoring, lambda manager, registry: monitoring.attach(manager.informers)
+    return monitoring, lambda manager, registry: monitoring.attach(manager.informers, registry)
 
 
 async def test_an_agent_is_believed_about_pods_of_its_node_alone():

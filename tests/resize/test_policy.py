@@ -74,7 +74,7 @@ async def measured(**options):
     monitoring = Monitoring(MemoryMetrics(), wall)
 
     def jobs(manager, registry):
-        monitoring.attach(manager.informers)
+        monitoring.attach(manager.informers, registry)
         policies = PolicyManager(manager.informers, monitoring, wall)
         look_when_measured(policies, manager.add(policies), monitoring)
 

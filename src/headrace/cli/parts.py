@@ -48,6 +48,7 @@ def server(data_dir: str | None, host: str, port: int, agents_port: int, control
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
+@click.option("--sync-seconds", default=30.0, show_default=True, help="How often limits are checked: 1 to 3600.")
 @click.option("--sample-seconds", default=1.0, show_default=True, help="How often usage is measured: 0.1 to 60.")
 @click.option(
     "--abandon-devices-after",
@@ -67,6 +68,7 @@ def agent(
     system_reserved: str,
     cpus: int | None,
     memory: str | None,
+    sync_seconds: float,
     sample_seconds: float,
     abandon_seconds: float,
     log_level: str,
@@ -75,6 +77,8 @@ def agent(
     from headrace.serve.logging import log_to
     from headrace.serve.machine import AgentSettings, run_agent
 
+    if not 1 <= sync_seconds <= 3600:
+        raise click.UsageError(f"--sync-seconds {sync_seconds:g}: must be from 1 to 3600")
     if not 0.1 <= sample_seconds <= 60:
         raise click.UsageError(f"--sample-seconds {sample_seconds:g}: must be from 0.1 to 60")
     name = this_node(node_name)
@@ -89,6 +93,7 @@ def agent(
         memory_bytes=memory_bytes(memory),
         abandon_seconds=abandon_seconds,
         sample_seconds=sample_seconds,
+        sync_seconds=sync_seconds,
     )
 
     async def work(stop: asyncio.Event) -> None:

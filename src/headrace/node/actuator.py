@@ -6,6 +6,7 @@ Revisions only grow: what was decided at a lower revision of the Pod never overr
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
@@ -27,14 +28,21 @@ class Actuator:
     """`tell` is called after each pass that changed what there is to say. `actual` is None until the first reading."""
 
     def __init__(
-        self, id: str, runtime: Runtime, *, limits: Limits, revision: int, tell: Callable[[Told], None]
+        self,
+        id: str,
+        runtime: Runtime,
+        *,
+        limits: Limits,
+        revision: int,
+        tell: Callable[[Told], None],
+        sync_seconds: float = SYNC_SECONDS,
     ) -> None:
         self.id = id
         self.limits, self.revision = limits, revision
         self.actual: Limits | None = None
         self.problem: Problem | None = None
         self.in_force = -1  # the revision whose limits were read back
-        self._runtime, self._tell = runtime, tell
+        self._runtime, self._tell, self._sync_seconds = runtime, tell, sync_seconds
         self._lock, self._wake, self._passed = asyncio.Lock(), asyncio.Event(), asyncio.Event()
 
     @property
@@ -54,11 +62,11 @@ class Actuator:
         self._wake.set()
 
     async def run(self) -> None:
-        """Converge when aimed anew, and every 30 seconds look for what others changed, until cancelled."""
+        """Converge when aimed anew, and once a period look for what others changed, until cancelled."""
         while True:
             self._wake.clear()
             await self.converge()
-            pause = SYNC_SECONDS if self.problem is None else RETRY_SECONDS
+            pause = self._sync_seconds if self.problem is None else min(RETRY_SECONDS, self._sync_seconds)
             try:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
@@ -123,10 +131,14 @@ def words(limits: Limits) -> str:
 
 
 class Actuators:
-    """The actuators of this node, by container id. Each runs as a task of `tasks`."""
+    """The actuators of this node, by container id. Each runs as a task of `tasks`.
 
-    def __init__(self, runtime: Runtime, tasks: asyncio.TaskGroup) -> None:
-        self._runtime, self._tasks = runtime, tasks
+    `drifts`: how many changes by others were found and put right.
+    """
+
+    def __init__(self, runtime: Runtime, tasks: asyncio.TaskGroup, sync_seconds: float = SYNC_SECONDS) -> None:
+        self._runtime, self._tasks, self._sync_seconds = runtime, tasks, sync_seconds
+        self.drifts = 0
         self._actuators: dict[str, tuple[Actuator, asyncio.Task[None]]] = {}
 
     def get(self, id: str) -> Actuator | None:
@@ -137,11 +149,22 @@ class Actuators:
         """The container's actuator, aimed at these limits; made when it is new."""
         known = self.get(id)
         if known is None:
-            known = Actuator(id, self._runtime, limits=limits, revision=revision, tell=tell)
+            known = Actuator(
+                id,
+                self._runtime,
+                limits=limits,
+                revision=revision,
+                tell=partial(self._heard, tell),
+                sync_seconds=self._sync_seconds,
+            )
             self._actuators[id] = (known, self._tasks.create_task(known.run(), name=f"actuator {id}"))
         else:
             known.aim(limits, revision)
         return known
+
+    def _heard(self, tell: Callable[[Told], None], told: Told) -> None:
+        self.drifts += bool(told.drifted)
+        tell(told)
 
     def release(self, id: str) -> None:
         """The container runs no more."""

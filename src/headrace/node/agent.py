@@ -14,7 +14,7 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD
-from headrace.node.actuator import Actuators
+from headrace.node.actuator import SYNC_SECONDS, Actuators
 from headrace.node.device_record import DeviceRecord
 from headrace.node.devices import Devices
 from headrace.node.driver_slices import DriverSlices
@@ -40,13 +40,16 @@ ABANDON_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`reserved` is kept from Pods for the system and headrace itself (--system-reserved). `abandon_seconds`: how long
+    """`sync_seconds`: how often limits in force are compared with what they are to be.
+
+    `reserved` is kept from Pods for the system and headrace itself (--system-reserved). `abandon_seconds`: how long
     an ending Pod waits for a device driver that is gone.
     """
 
     node: str
     directory: Path
     address: str = "127.0.0.1"
+    sync_seconds: float = SYNC_SECONDS
     reserved: Mapping[str, str] = field(default_factory=lambda: dict(RESERVED))
     abandon_seconds: float = ABANDON_SECONDS
     version: str = field(default_factory=lambda: version("headrace"))
@@ -109,7 +112,7 @@ class Agent:
                 store=store,
                 runtime=self._runtime,
                 states=states,
-                actuators=Actuators(self._runtime, tasks),
+                actuators=Actuators(self._runtime, tasks, settings.sync_seconds),
                 devices=Devices(store, record, plugins.get, settings.cdi),
                 recorder=recorder,
                 clock=clock,
@@ -120,6 +123,8 @@ class Agent:
                 abandon_seconds=settings.abandon_seconds,
                 allocatable=lambda: registration.allocatable,
             )
+            if self._samples is not None:
+                self._samples.drifts = lambda: means.actuators.drifts
             pods = Pods(means, tasks, lambda: informer.revision)
             registration = Registration(
                 store,

@@ -1,5 +1,7 @@
 """Samples on their way to the control plane: the newest of each container, dropped rather than queued."""
 
+from collections.abc import Callable
+
 from headrace.metrics.protocol import Usage
 from headrace.wire.generated import agents_pb2 as wire
 
@@ -11,6 +13,7 @@ class Outgoing:
 
     def __init__(self, period_seconds: float = 1.0) -> None:
         self.period_seconds = period_seconds
+        self.drifts: Callable[[], int] = lambda: 0
         self._waiting: dict[str, Usage] = {}
 
     def record(self, workload: str, usage: Usage) -> None:
@@ -22,7 +25,8 @@ class Outgoing:
         if not self._waiting:
             return None
         waiting, self._waiting = self._waiting, {}
-        return wire.Samples(samples=[_sample(workload, usage) for workload, usage in waiting.items()])
+        samples = [_sample(workload, usage) for workload, usage in waiting.items()]
+        return wire.Samples(samples=samples, drifts=self.drifts())
 
 
 def _sample(workload: str, usage: Usage) -> wire.Sample:

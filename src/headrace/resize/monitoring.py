@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter
+
 from headrace.api.kinds import POD
 from headrace.api.times import to_time
 from headrace.metrics.memory import MemoryMetrics
@@ -34,12 +36,20 @@ class Monitoring:
         self.metrics = metrics
         self._wall = wall
         self._pods: Informer | None = None
+        self._drift_counter: Counter | None = None
+        self._drifts: dict[str, int] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._degraded: dict[tuple[str, str], str] = {}
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._watchers: set[asyncio.Queue[dict[str, Any]]] = set()
 
-    def attach(self, informers: Informers) -> None:
+    def attach(self, informers: Informers, registry: CollectorRegistry) -> None:
+        self._drift_counter = Counter(
+            "headrace_resource_drifts_total",
+            "Changes of limits by others that agents found and put right",
+            ("node",),
+            registry=registry,
+        )
         self._pods = informers.of(POD)
         self._pods.subscribe(self._pod_changed)
 
@@ -51,11 +61,19 @@ class Monitoring:
 
     def samples(self, node: str, samples: wire.Samples) -> None:
         """From the agent of a node."""
+        self._count_drifts(node, samples.drifts)
         taken = [each for each in samples.samples if self._runs_on(each.workload, node)]
         for sample in taken:
             self.metrics.record(sample.workload, _usage(sample))
         for sample in taken:
             self._tell(sample.workload)
+
+    def _count_drifts(self, node: str, drifts: int) -> None:
+        """Agents count from their own start."""
+        before = self._drifts.get(node, 0)
+        self._drifts[node] = drifts
+        if self._drift_counter is not None:
+            self._drift_counter.labels(node).inc(drifts - before if drifts >= before else drifts)
 
     def report(self, workload: str, metrics: Mapping[str, Any]) -> None:
         """From an application. Raises BadMetrics."""

@@ -65,7 +65,7 @@ def embedded_controllers(
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, registry))
-    monitoring.attach(informers)
+    monitoring.attach(informers, registry)
     policies = PolicyManager(informers, monitoring, clock.wall)
     look_when_measured(policies, manager.add(policies), monitoring)
     manager.add(NodeLifecycle(informers, clock))

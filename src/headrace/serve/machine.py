@@ -18,6 +18,7 @@ from headrace.devices.driver.inventory import PLAIN
 from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, SimulatedNics
 from headrace.node import connected
+from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
@@ -50,6 +51,7 @@ class AgentSettings:
     cpus: int | None = None
     memory_bytes: int | None = None
     sample_seconds: float = 1.0
+    sync_seconds: float = SYNC_SECONDS
     abandon_seconds: float = ABANDON_SECONDS
 
     @property
@@ -68,7 +70,12 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
     runtime = await ProcessRuntime.open(settings.data_dir)
     samples = Outgoing(settings.sample_seconds)
     sampler = Sampler(samples, time.time, settings.sample_seconds)
-    agent = Settings(settings.node, settings.data_dir, abandon_seconds=settings.abandon_seconds)
+    agent = Settings(
+        settings.node,
+        settings.data_dir,
+        abandon_seconds=settings.abandon_seconds,
+        sync_seconds=settings.sync_seconds,
+    )
     if settings.reserved is not None:
         agent = dataclasses.replace(agent, reserved=settings.reserved)
     try:

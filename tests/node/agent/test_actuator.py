@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.node.actuator import Actuator
+from headrace.node.actuator import Actuator, Actuators
 from headrace.node.admitted import admitted, is_met, reported
 from headrace.node.pod import Container
 from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse
@@ -167,3 +167,24 @@ def test_amounts_are_told_as_they_were_written_unless_they_differ():
         "requests": {"cpu": "0.5", "memory": "64Mi"},
     }
     assert reported(container, {}, Limits(330, None, 500))["limits"] == {"cpu": "330m"}
+
+
+async def test_a_hand_edit_is_found_within_the_sync_period_put_right_and_counted_once():
+    runtime = SimulatedRuntime(wall)
+    await runtime.start(ContainerSpec(ID, "u", "default/p", "main", ["run"], {}, "/", "/log", SMALL))
+    told = []
+    async with asyncio.TaskGroup() as tasks:
+        actuators = Actuators(runtime, tasks, sync_seconds=60)
+        actuators.hold(ID, SMALL, 1, told.append)
+        await asyncio.sleep(1)
+        runtime.limits[ID] = BIG
+        await asyncio.sleep(58)
+        assert (runtime.limits[ID], actuators.drifts) == (BIG, 0)
+        await asyncio.sleep(2)
+        assert (runtime.limits[ID], actuators.drifts) == (SMALL, 1)
+        await asyncio.sleep(600)
+        assert actuators.drifts == 1
+        actuators.release(ID)
+    assert [each.drifted for each in told if each.drifted] == [
+        "found cpu 1000m, memory 134217728, put back cpu 500m, memory 67108864"
+    ]

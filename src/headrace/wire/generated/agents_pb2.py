@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from headrace.wire.generated import resize_pb2 as headrace_dot_wire_dot_generated_dot_resize__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$headrace/wire/generated/agents.proto\x12\x10headrace.node.v1\x1a$headrace/wire/generated/resize.proto\"\xc4\x02\n\x07ToAgent\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12-\n\x04logs\x18\x02 \x01(\x0b\x32\x1d.headrace.node.v1.LogsRequestH\x00\x12\x46\n\x10update_resources\x18\x03 \x01(\x0b\x32*.headrace.resize.v1.UpdateResourcesRequestH\x00\x12K\n\x13get_resource_status\x18\x04 \x01(\x0b\x32,.headrace.resize.v1.GetResourceStatusRequestH\x00\x12*\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x18.headrace.node.v1.CancelH\x00\x12*\n\x06\x63redit\x18\x06 \x01(\x0b\x32\x18.headrace.node.v1.CreditH\x00\x42\t\n\x07message\"\xe9\x02\n\tFromAgent\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12(\n\x05hello\x18\x02 \x01(\x0b\x32\x17.headrace.node.v1.HelloH\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x17.headrace.node.v1.ChunkH\x00\x12$\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x15.headrace.node.v1.EndH\x00\x12G\n\x10update_resources\x18\x05 \x01(\x0b\x32+.headrace.resize.v1.UpdateResourcesResponseH\x00\x12L\n\x13get_resource_status\x18\x06 \x01(\x0b\x32-.headrace.resize.v1.GetResourceStatusResponseH\x00\x12,\n\x07samples\x18\x07 \x01(\x0b\x32\x19.headrace.node.v1.SamplesH\x00\x42\t\n\x07message\"4\n\x07Samples\x12)\n\x07samples\x18\x01 \x03(\x0b\x32\x18.headrace.node.v1.Sample\"\x89\x02\n\x06Sample\x12\x10\n\x08workload\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x13\n\x0b\x63pu_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07periods\x18\x04 \x01(\x04\x12\x19\n\x11throttled_periods\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x19\n\x11working_set_bytes\x18\x07 \x01(\x04\x12\x19\n\x0cpressure_cpu\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x1c\n\x0fpressure_memory\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x11\n\toom_kills\x18\n \x01(\x04\x42\x0f\n\r_pressure_cpuB\x12\n\x10_pressure_memory\"&\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xd7\x01\n\x0bLogsRequest\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tcontainer\x18\x02 \x01(\t\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x10\n\x08previous\x18\x04 \x01(\x08\x12\x12\n\ntimestamps\x18\x05 \x01(\x08\x12\x17\n\ntail_lines\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05since\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0blimit_bytes\x18\x08 \x01(\x03H\x02\x88\x01\x01\x42\r\n\x0b_tail_linesB\x08\n\x06_sinceB\x0e\n\x0c_limit_bytes\"\x15\n\x05\x43hunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"$\n\x03\x45nd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x08\n\x06\x43\x61ncel\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\r2O\n\x06\x41gents\x12\x45\n\x07\x43onnect\x12\x1b.headrace.node.v1.FromAgent\x1a\x19.headrace.node.v1.ToAgent(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$headrace/wire/generated/agents.proto\x12\x10headrace.node.v1\x1a$headrace/wire/generated/resize.proto\"\xc4\x02\n\x07ToAgent\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12-\n\x04logs\x18\x02 \x01(\x0b\x32\x1d.headrace.node.v1.LogsRequestH\x00\x12\x46\n\x10update_resources\x18\x03 \x01(\x0b\x32*.headrace.resize.v1.UpdateResourcesRequestH\x00\x12K\n\x13get_resource_status\x18\x04 \x01(\x0b\x32,.headrace.resize.v1.GetResourceStatusRequestH\x00\x12*\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x18.headrace.node.v1.CancelH\x00\x12*\n\x06\x63redit\x18\x06 \x01(\x0b\x32\x18.headrace.node.v1.CreditH\x00\x42\t\n\x07message\"\xe9\x02\n\tFromAgent\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12(\n\x05hello\x18\x02 \x01(\x0b\x32\x17.headrace.node.v1.HelloH\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x17.headrace.node.v1.ChunkH\x00\x12$\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x15.headrace.node.v1.EndH\x00\x12G\n\x10update_resources\x18\x05 \x01(\x0b\x32+.headrace.resize.v1.UpdateResourcesResponseH\x00\x12L\n\x13get_resource_status\x18\x06 \x01(\x0b\x32-.headrace.resize.v1.GetResourceStatusResponseH\x00\x12,\n\x07samples\x18\x07 \x01(\x0b\x32\x19.headrace.node.v1.SamplesH\x00\x42\t\n\x07message\"D\n\x07Samples\x12)\n\x07samples\x18\x01 \x03(\x0b\x32\x18.headrace.node.v1.Sample\x12\x0e\n\x06\x64rifts\x18\x02 \x01(\x04\"\x89\x02\n\x06Sample\x12\x10\n\x08workload\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x13\n\x0b\x63pu_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07periods\x18\x04 \x01(\x04\x12\x19\n\x11throttled_periods\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x19\n\x11working_set_bytes\x18\x07 \x01(\x04\x12\x19\n\x0cpressure_cpu\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x1c\n\x0fpressure_memory\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x11\n\toom_kills\x18\n \x01(\x04\x42\x0f\n\r_pressure_cpuB\x12\n\x10_pressure_memory\"&\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xd7\x01\n\x0bLogsRequest\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tcontainer\x18\x02 \x01(\t\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x10\n\x08previous\x18\x04 \x01(\x08\x12\x12\n\ntimestamps\x18\x05 \x01(\x08\x12\x17\n\ntail_lines\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05since\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0blimit_bytes\x18\x08 \x01(\x03H\x02\x88\x01\x01\x42\r\n\x0b_tail_linesB\x08\n\x06_sinceB\x0e\n\x0c_limit_bytes\"\x15\n\x05\x43hunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"$\n\x03\x45nd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x08\n\x06\x43\x61ncel\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\r2O\n\x06\x41gents\x12\x45\n\x07\x43onnect\x12\x1b.headrace.node.v1.FromAgent\x1a\x19.headrace.node.v1.ToAgent(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,21 +37,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FROMAGENT']._serialized_start=424
   _globals['_FROMAGENT']._serialized_end=785
   _globals['_SAMPLES']._serialized_start=787
-  _globals['_SAMPLES']._serialized_end=839
-  _globals['_SAMPLE']._serialized_start=842
-  _globals['_SAMPLE']._serialized_end=1107
-  _globals['_HELLO']._serialized_start=1109
-  _globals['_HELLO']._serialized_end=1147
-  _globals['_LOGSREQUEST']._serialized_start=1150
-  _globals['_LOGSREQUEST']._serialized_end=1365
-  _globals['_CHUNK']._serialized_start=1367
-  _globals['_CHUNK']._serialized_end=1388
-  _globals['_END']._serialized_start=1390
-  _globals['_END']._serialized_end=1426
-  _globals['_CANCEL']._serialized_start=1428
-  _globals['_CANCEL']._serialized_end=1436
-  _globals['_CREDIT']._serialized_start=1438
-  _globals['_CREDIT']._serialized_end=1461
-  _globals['_AGENTS']._serialized_start=1463
-  _globals['_AGENTS']._serialized_end=1542
+  _globals['_SAMPLES']._serialized_end=855
+  _globals['_SAMPLE']._serialized_start=858
+  _globals['_SAMPLE']._serialized_end=1123
+  _globals['_HELLO']._serialized_start=1125
+  _globals['_HELLO']._serialized_end=1163
+  _globals['_LOGSREQUEST']._serialized_start=1166
+  _globals['_LOGSREQUEST']._serialized_end=1381
+  _globals['_CHUNK']._serialized_start=1383
+  _globals['_CHUNK']._serialized_end=1404
+  _globals['_END']._serialized_start=1406
+  _globals['_END']._serialized_end=1442
+  _globals['_CANCEL']._serialized_start=1444
+  _globals['_CANCEL']._serialized_end=1452
+  _globals['_CREDIT']._serialized_start=1454
+  _globals['_CREDIT']._serialized_end=1477
+  _globals['_AGENTS']._serialized_start=1479
+  _globals['_AGENTS']._serialized_end=1558
 # @@protoc_insertion_point(module_scope)

@@ -42,10 +42,12 @@ class FromAgent(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ..., update_resources: _Optional[_Union[_resize_pb2.UpdateResourcesResponse, _Mapping]] = ..., get_resource_status: _Optional[_Union[_resize_pb2.GetResourceStatusResponse, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ...) -> None: ...
 
 class Samples(_message.Message):
-    __slots__ = ("samples",)
+    __slots__ = ("samples", "drifts")
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    DRIFTS_FIELD_NUMBER: _ClassVar[int]
     samples: _containers.RepeatedCompositeFieldContainer[Sample]
-    def __init__(self, samples: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ...) -> None: ...
+    drifts: int
+    def __init__(self, samples: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ..., drifts: _Optional[int] = ...) -> None: ...
 
 class Sample(_message.Message):
     __slots__ = ("workload", "at", "cpu_seconds", "periods", "throttled_periods", "memory_bytes", "working_set_bytes", "pressure_cpu", "pressure_memory", "oom_kills")

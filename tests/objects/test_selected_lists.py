@@ -19,7 +19,7 @@ def test_a_verdict_is_asked_for_once_a_revision() -> None:
     verdicts, key = Verdicts(), Key("configmaps", "default", "one")
     for _ in range(2):
         judge = verdicts.judge((CONFIG_MAP, "a=b", ""), match)
-        assert [judge(Row(key, revision, b"%d" % revision)) for revision in (2, 3)] == [True, True]
+        assert [judge(Row(*key, revision, b"%d" % revision)) for revision in (2, 3)] == [True, True]
     assert asked == [b"2", b"3"]
 
 
@@ -32,11 +32,11 @@ def test_verdicts_about_the_oldest_selectors_and_too_many_rows_are_forgotten() -
 
     verdicts, key = Verdicts(selectors=2, rows=3), Key("configmaps", "default", "one")
     for selector in ("a", "b", "c", "a"):
-        verdicts.judge((CONFIG_MAP, selector, ""), match)(Row(key, 2, b""))
+        verdicts.judge((CONFIG_MAP, selector, ""), match)(Row(*key, 2, b""))
     assert len(asked) == 4
     judge = verdicts.judge((CONFIG_MAP, "a", ""), match)
     for revision in (*range(2, 6), 2):
-        judge(Row(key, revision, b""))
+        judge(Row(*key, revision, b""))
     assert len(asked) == 4 + 4, "revisions 3, 4 and 5, and 2 once more after all were forgotten"
 
 

@@ -17,22 +17,22 @@ def test_the_oldest_rows_go_once_there_are_too_many_bytes() -> None:
     recent = RecentRows(3 * (ROW_BYTES + 10))
     keys = [Key("configmaps", "default", str(number)) for number in range(5)]
     for key in keys:
-        recent.put(Row(key, 1, b"x" * 10))
+        recent.put(Row(*key, 1, b"x" * 10))
     assert [recent.get(key) is not None for key in keys] == [False, False, True, True, True]
 
 
 def test_a_row_beyond_the_bound_is_not_kept() -> None:
     recent = RecentRows(100)
-    recent.put(Row(KEY, 1, b"x" * 200))
+    recent.put(Row(*KEY, 1, b"x" * 200))
     assert recent.get(KEY) is None
 
 
 def test_a_change_told_late_does_not_replace_what_a_read_found_meanwhile() -> None:
     recent = RecentRows()
-    recent.put(Row(KEY, 5, b"five"))
+    recent.put(Row(*KEY, 5, b"five"))
     recent.follow(_change(4, b"four"))
     recent.follow(_change(3, None))
-    assert recent.get(KEY) == Row(KEY, 5, b"five")
+    assert recent.get(KEY) == Row(*KEY, 5, b"five")
 
 
 def test_a_deleted_row_is_forgotten() -> None:
@@ -52,12 +52,12 @@ async def test_no_read_goes_back_behind_a_commit_that_another_read_has_shown(tmp
             await rows.commit(Write(key, 0, Body(b'{"v":"', b'"}'), {"metadata": {}}))
         publish, rows._publish = rows._publish, lambda batch: None  # type: ignore[method-assign]
         await rows.commit(Write(KEY, 2, Body(b'{"w":"', b'"}'), {"metadata": {}}))
-        assert rows.get(KEY) == Row(KEY, 2, b'{"v":"2"}'), "nobody has seen the commit yet"
+        assert rows.get(KEY) == Row(*KEY, 2, b'{"v":"2"}'), "nobody has seen the commit yet"
         if read == "a page":
             rows.page("configmaps", "default")
         else:
             assert rows.get(Key("configmaps", "default", "absent")) is None
-        assert rows.get(KEY) == Row(KEY, 4, b'{"w":"4"}')
+        assert rows.get(KEY) == Row(*KEY, 4, b'{"w":"4"}')
     finally:
         rows._publish = publish  # type: ignore[method-assign]
         await rows.close()

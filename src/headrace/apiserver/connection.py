@@ -16,6 +16,7 @@ from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT, HEADER_S
 from headrace.apiserver.identity import Certificate, identity_of, issue_time
 from headrace.apiserver.statuses import status_body
 
+ONE_WRITE_BYTES = 16 * 1024  # of a TLS record: what is longer takes several anyway, and a copy costs more
 LINGER_SECONDS = 5.0  # how long, and how much, of a body is read and thrown away after its answer
 LINGER_BYTES = 4 * BODY_BYTES
 
@@ -36,9 +37,12 @@ class OneWrite:
         self.resume_reading = transport.resume_reading
 
     def write(self, data: bytes) -> None:
-        if self._head:
+        if self._head and len(data) <= ONE_WRITE_BYTES:
             self._transport.write(self._head + data)
             self._head = b""
+        elif self._head:
+            self._flush()
+            self._transport.write(data)
         elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
             self._head = data
             self._loop.call_soon(self._flush)  # a stream's head does not wait for its first piece

@@ -22,7 +22,11 @@ def list_body(served: Served, bodies: list[bytes], revision: str, resume: str, r
         "apiVersion": served.kind.api_version,
         "metadata": list_metadata(revision, resume, remaining),
     }
-    return b'%s,"items":[%s]}' % (orjson.dumps(head)[:-1], b",".join(bodies))
+    if not bodies:
+        return orjson.dumps({**head, "items": []})
+    # Begin and end are joined to the outer items, since these bytes are many: one copy of them is enough.
+    first = b'%s,"items":[%s' % (orjson.dumps(head)[:-1], bodies[0])
+    return b",".join([first, *bodies[1:-1], bodies[-1] + b"]}"]) if len(bodies) > 1 else first + b"]}"
 
 
 def partial_object(obj: dict[str, Any]) -> dict[str, Any]:

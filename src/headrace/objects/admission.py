@@ -31,7 +31,7 @@ def _namespace_is_open(home: Home, served: Served, obj: Object) -> None:
     row = home.rows.get(Key(kinds.NAMESPACE.resource, "", namespace))
     if row is None:
         raise refusals.not_found(kinds.NAMESPACE, namespace)
-    if decode(row.body)["metadata"].get("deletionTimestamp"):
+    if b'"deletionTimestamp"' in row.body and decode(row.body)["metadata"].get("deletionTimestamp"):
         name = obj["metadata"].get("name", "")
         raise NamespaceTerminating(
             f'{served.kind.resource} "{name}" is forbidden: unable to create new content in namespace {namespace} '

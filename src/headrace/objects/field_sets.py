@@ -14,6 +14,7 @@ Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
 
 UNTYPED: Schema = {}
+CONTAINERS = (dict, list)
 
 
 class Comparison:
@@ -31,6 +32,9 @@ class Comparison:
     def _value(self, key: str, old: Any, new: Any, schema: Schema, changed: FieldSet, removed: FieldSet) -> None:
         """Compare two present values under one path."""
         if old == new and type(old) is type(new):
+            return
+        if not isinstance(old, CONTAINERS) and not isinstance(new, CONTAINERS):
+            changed[key] = {}
             return
         inner = self._resolve(schema)
         below: tuple[FieldSet, FieldSet] = ({}, {})
@@ -52,14 +56,13 @@ class Comparison:
         self, old: Mapping[str, Any], new: Mapping[str, Any], schema: Schema, changed: FieldSet, removed: FieldSet
     ) -> None:
         for name, value in new.items():
-            field = field_schema(schema, name)
             if name in old:
-                self._value(f"f:{name}", old[name], value, field, changed, removed)
+                self._value(f"f:{name}", old[name], value, field_schema(schema, name), changed, removed)
             else:
-                changed[f"f:{name}"] = self.whole(value, field)
+                changed[f"f:{name}"] = self._field(value, schema, name)
         for name, value in old.items():
             if name not in new:
-                removed[f"f:{name}"] = self.whole(value, field_schema(schema, name))
+                removed[f"f:{name}"] = self._field(value, schema, name)
 
     def _lists(
         self, old: list[Any], new: list[Any], field: Schema, schema: Schema, changed: FieldSet, removed: FieldSet
@@ -81,11 +84,15 @@ class Comparison:
         if not value or is_atomic(schema, inner, value):
             return {}
         if isinstance(value, dict):
-            below = {f"f:{name}": self.whole(item, field_schema(inner, name)) for name, item in value.items()}
+            below = {f"f:{name}": self._field(item, inner, name) for name, item in value.items()}
         else:
             items = inner.get("items", UNTYPED)
             below = {key: self.whole(item, items) for key, item in keyed(value, schema, inner).items()}
         return {".": {}, **below}
+
+    def _field(self, value: Any, schema: Schema, name: str) -> FieldSet:
+        """A field and all that is in it. Most are scalars, for which nobody needs to know the schema."""
+        return self.whole(value, field_schema(schema, name)) if isinstance(value, CONTAINERS) else {}
 
 
 def field_schema(schema: Schema, name: str) -> Schema:

@@ -17,6 +17,7 @@ from headrace.store.recent import RecentRows
 from headrace.store.rows import Change, Key, Page, Row
 
 REPLAY_BATCH = 200
+_row = tuple.__new__  # twice as fast as Row's own
 
 
 class Reader:
@@ -46,7 +47,7 @@ class Reader:
                 return None
         except apsw.Error as error:
             raise failed_read(error, self._file) from error
-        row = Row(key, *found)
+        row = Row(*key, *found)
         self._saw(row.revision)
         self._recent.put(row)
         return row
@@ -70,7 +71,7 @@ class Reader:
                 raise gone(at, self._compacted())
             past = 0 < at < last
             found: list[Any] = self._connection.execute(_PAGES[past, bool(namespace)], span).fetchall()
-            rows = [Row(Key(resource, row[0], row[1]), row[2], row[3]) for row in (found[:limit] if limit else found)]
+            rows = [_row(Row, row) for row in (found[:limit] if limit else found)]
             more = len(found) > len(rows)
             remaining = 0
             if more and counted:

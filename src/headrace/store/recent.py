@@ -20,8 +20,9 @@ class RecentRows:
         self.get = self._rows.get
 
     def put(self, row: Row) -> None:
-        self.forget(row.key)
-        self._rows[row.key] = row
+        key = row.key
+        self.forget(key)
+        self._rows[key] = row
         self._bytes += len(row.body) + ROW_BYTES
         while self._bytes > self._limit:
             self.forget(next(iter(self._rows)))
@@ -33,7 +34,7 @@ class RecentRows:
         if change.body is None:
             self.forget(change.key)
         else:
-            self.put(Row(change.key, change.revision, change.body))
+            self.put(Row(*change.key, change.revision, change.body))
 
     def forget(self, key: Key) -> None:
         row = self._rows.pop(key, None)

@@ -47,11 +47,17 @@ class Write(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A tuple, since a page has hundreds of them."""
+    """A tuple as SQLite gives it, since a page has hundreds of them."""
 
-    key: Key
+    resource: str
+    namespace: str
+    name: str
     revision: int
     body: bytes
+
+    @property
+    def key(self) -> Key:
+        return Key(self.resource, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)

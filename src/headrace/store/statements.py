@@ -65,12 +65,14 @@ SELECT o.revision, o.created, c.gap, c.body FROM objects AS o JOIN changes AS c 
 WHERE o.resource = ? AND o.namespace = ? AND o.name = ?"""
 
 PAGE = """
-SELECT o.namespace, o.name, o.revision, c.body FROM objects AS o JOIN changes AS c ON c.revision = o.revision
+SELECT o.resource, o.namespace, o.name, o.revision, c.body
+FROM objects AS o JOIN changes AS c ON c.revision = o.revision
 WHERE o.resource = :resource AND (o.namespace, o.name) > (:after_namespace, :after_name)
 ORDER BY o.namespace, o.name LIMIT :limit"""
 
 PAGE_OF_NAMESPACE = """
-SELECT o.namespace, o.name, o.revision, c.body FROM objects AS o JOIN changes AS c ON c.revision = o.revision
+SELECT o.resource, o.namespace, o.name, o.revision, c.body
+FROM objects AS o JOIN changes AS c ON c.revision = o.revision
 WHERE o.resource = :resource AND o.namespace = :namespace AND o.name > :after_name
 ORDER BY o.name LIMIT :limit"""
 
@@ -93,7 +95,7 @@ _AFTER = "(namespace, name) > (:after_namespace, :after_name)"
 _AFTER_IN_NAMESPACE = "namespace = :namespace AND name > :after_name"
 
 _PAGE_AT = """
-SELECT k.namespace, k.name, k.revision, c.body
+SELECT :resource, k.namespace, k.name, k.revision, c.body
 FROM ({keys} ORDER BY namespace, name LIMIT :limit) AS k CROSS JOIN changes AS c ON c.revision = k.revision"""
 
 PAGE_AT = _PAGE_AT.format(keys=_KEYS_AT.format(after=_AFTER))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from tests.kubernetes.build import CannotBuild, programs
 from tests.kubernetes.cluster import ControlPlane, control_plane
 
-# A law says what is true, not how fast a busy machine makes examples: time is judged by bench/ and by tests' own bounds.
+# A law says what is true, not how fast a busy machine makes examples: time is judged by bench/ and tests' own bounds.
 settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("laws")
 

@@ -172,7 +172,9 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     if running is None and not ended:
         click.echo(f"headrace does not run in {directory}")
         return
-    click.echo(f"headrace is down; {f'{ended} containers ended' if not keep_containers else 'containers run on'}")
+    count = "1 container" if ended == 1 else f"{ended} containers"
+    told = "containers run on" if keep_containers else f"{count} ended"
+    click.echo(f"headrace is down; {told}")
 
 
 def _is_alive(pid: int) -> bool:

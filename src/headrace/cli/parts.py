@@ -105,9 +105,24 @@ def agent(
 
 @click.command()
 @click.argument("name")
-@click.option("--server", "url", required=True, help="URL of the API: https://HOST:7443")
+@click.option("--server", "url", help="URL of the API: https://HOST:7443; the driver runs beside our agent.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Of a cluster; the driver runs beside a kubelet.")
 @click.option("--node-name", help="Default: the host name.")
 @click.option("--data-dir", help="The data directory of the agent beside which it runs.")
+@click.option(
+    "--kubelet-dir",
+    type=click.Path(path_type=Path),
+    default="/var/lib/kubelet",
+    show_default=True,
+    help="A kubelet's.",
+)
+@click.option(
+    "--cdi-dir",
+    type=click.Path(path_type=Path),
+    default="/var/run/cdi",
+    show_default=True,
+    help="Where the container runtime beside a kubelet looks for CDI documents.",
+)
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
@@ -116,15 +131,36 @@ def agent(
     help="Which GPUs gpu.example.com simulates: two, four under two PCIe roots, or two that can be parted.",
 )
 @LEVEL
-def driver(name: str, url: str, node_name: str | None, data_dir: str | None, profile: str, log_level: str) -> None:
-    """Run a device driver that ships with headrace beside an agent.
+def driver(
+    name: str,
+    url: str | None,
+    kubeconfig: Path | None,
+    node_name: str | None,
+    data_dir: str | None,
+    kubelet_dir: Path,
+    cdi_dir: Path,
+    profile: str,
+    log_level: str,
+) -> None:
+    """Run a device driver that ships with headrace, beside our agent or a kubelet.
 
     gpu.example.com and nic.example.com are simulated; host.headrace.dev hands out what this machine has.
     """
+    from headrace.client.kubeconfig import BadKubeconfig
+    from headrace.serve.drivers import beside_agent, beside_kubelet, run_driver
     from headrace.serve.logging import log_to
-    from headrace.serve.machine import DriverSettings, run_driver
 
-    settings = DriverSettings(name, this_node(node_name), _agent_directory(data_dir), url.rstrip("/"), profile)
+    node = this_node(node_name)
+    if (url is None) == (kubeconfig is None):
+        raise click.UsageError("give --server (beside our agent) or --kubeconfig (beside a kubelet), one of them")
+    if kubeconfig is not None:
+        try:
+            settings = beside_kubelet(name, node, kubeconfig, kubelet_dir, cdi_dir, profile)
+        except BadKubeconfig as wrong:
+            raise click.ClickException(str(wrong)) from None
+    else:
+        assert url is not None
+        settings = beside_agent(name, node, _agent_directory(data_dir), url.rstrip("/"), profile)
 
     async def work(stop: asyncio.Event) -> None:
         told = run_driver(settings, log_to(level=log_level), lambda: click.echo(f"driver {name} is ready"))

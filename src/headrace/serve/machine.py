@@ -1,4 +1,4 @@
-"""The parts that run on each machine: the node agent with its runtime and sampler, and device drivers."""
+"""What runs on each machine: the node agent with its runtime and sampler."""
 
 import asyncio
 import contextlib
@@ -11,26 +11,17 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from headrace.client.http import Client
-from headrace.devices.driver import host
-from headrace.devices.driver.interface import Driver
-from headrace.devices.driver.inventory import PLAIN
-from headrace.devices.driver.plugin import Plugin
-from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, SimulatedNics
 from headrace.node import connected
 from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
-from headrace.node.joining import cluster
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
 from headrace.serve.share import share_of_this_machine
-from headrace.store.kubernetes import KubernetesStore
 
-DRIVERS = (NAME, NIC_NAME, host.NAME)
 KILL_SECONDS = 10.0
 
 
@@ -95,41 +86,6 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
             )
     finally:
         await runtime.close()
-
-
-@dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """A driver that ships, beside the agent of `data_dir`. `profile` is gpu.example.com's."""
-
-    name: str
-    node: str
-    data_dir: Path
-    url: str
-    profile: str = PLAIN
-
-    def driver(self) -> Driver:
-        """Raises ValueError."""
-        cdi = self.data_dir / "cdi"
-        if self.profile != PLAIN and self.name != NAME:
-            raise ValueError(f"--profile {self.profile}: only {NAME} has profiles")
-        match self.name:
-            case "gpu.example.com":
-                return SimulatedGpus(self.node, cdi, self.profile)
-            case "nic.example.com":
-                return SimulatedNics(self.node, cdi)
-            case "host.headrace.dev":
-                return host.HostDevices(self.node, cdi)
-        raise ValueError(f"driver {self.name!r}: headrace ships {', '.join(DRIVERS)}")
-
-
-async def run_driver(settings: DriverSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
-    """With the agent's certificate, until cancelled. Raises ValueError."""
-    driver = settings.driver()
-    credentials = Credentials(settings.data_dir / "pki")
-    async with Client(cluster(settings.url, credentials), user_agent=f"headrace-driver-{driver.name}") as client:
-        store = KubernetesStore(client, field_manager=driver.name)
-        clock = LoopClock(time.time)
-        await Plugin(driver, settings.node, store, settings.data_dir, clock=clock, log=log).run(ready)
 
 
 async def end_containers(data_dir: Path, grace_seconds: float) -> int:

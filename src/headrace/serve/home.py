@@ -116,13 +116,18 @@ async def _controlling(
         yield None
         return
     # Not at the top: an API server alone needs none of it, and it is a third of the code.
+    from headrace.resize.scraper import Scraper
     from headrace.serve.controllers import embedded_controllers
 
-    manager = embedded_controllers(store, LoopClock(time.time), log, running.observations.registry, monitoring)
+    clock = LoopClock(time.time)
+    manager = embedded_controllers(store, clock, log, running.observations.registry, monitoring)
+    scraper = Scraper(manager.informers, monitoring, clock, log)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(), name="controllers")
         await manager.wait_until_synced()
+        scraping = tasks.create_task(scraper.run(), name="scraper")
         try:
             yield manager
         finally:
+            scraping.cancel()
             manager.stop()

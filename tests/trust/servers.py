@@ -149,14 +149,13 @@ class Server:
         return Caller(self.url, context, token)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`headrace …` against this server."""
+        """`headrace …` against this server, in the plain environment."""
         return subprocess.run(
             [sys.executable, "-m", "headrace.cli", *arguments, "--data-dir", str(self.directory)],
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
-            env={**os.environ, **self.environment},
         )
 
 

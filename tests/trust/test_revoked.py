@@ -115,6 +115,18 @@ def test_a_revoked_credential_stays_refused_after_a_restart(server):
     assert server.caller(token=token).call("GET", CONFIG_MAPS)[0] == 401
 
 
+def test_the_command_line_revokes_a_token_and_a_user(server):
+    token = as_admin(server, lambda store: create_bearer_token(store, "by-hand", VIEWERS, time.time()))
+    other = as_admin(server, lambda store: create_bearer_token(store, "by-hand", VIEWERS, time.time()))
+    assert server.run("token", "revoke", token).returncode == 0
+    assert [server.caller(token=each).call("GET", CONFIG_MAPS)[0] for each in (token, other)] == [401, 200]
+    assert server.run("token", "revoke", "--user", "by-hand").returncode == 0
+    assert server.caller(token=other).call("GET", CONFIG_MAPS)[0] == 401
+    again = server.run("token", "revoke", token)
+    assert again.returncode == 1
+    assert "not found" in again.stderr
+
+
 def test_control_a_token_that_is_not_revoked_is_not_refused(server):
     token = as_admin(server, lambda store: create_bearer_token(store, "kept", VIEWERS, time.time()))
     watch = OpenWatch(server.caller(token=token))

@@ -1,4 +1,4 @@
-"""`headrace token create`: what lets one machine join as one node."""
+"""`headrace token create` lets one machine join as one node; `headrace token revoke` ends what was given out."""
 
 import re
 
@@ -12,7 +12,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 
 @click.group()
 def token() -> None:
-    """Create the tokens with which agents join."""
+    """Create the tokens with which agents join, and end credentials."""
 
 
 @token.command()
@@ -33,3 +33,30 @@ async def _create(node: str, seconds: float, target: Target) -> None:
 
     async with connected(target):
         click.echo(await join_token(kubeconfig_path(target.kubeconfig, target.data_dir), node, seconds))
+
+
+@token.command()
+@click.argument("identifier", metavar="TOKEN", required=False)
+@click.option("--user", help="End everything this user has: certificates issued until now and all tokens.")
+@targeted
+def revoke(identifier: str | None, user: str | None, target: Target) -> None:
+    """End a token (its text, or the id in it), or all credentials of a user such as system:node:node-a.
+
+    From then on they are refused with 401, and what was open with them is cut.
+    """
+    if (identifier is None) == (user is None):
+        raise click.UsageError("name either a token or --user")
+    run(_revoke(identifier, user, target))
+
+
+async def _revoke(identifier: str | None, user: str | None, target: Target) -> None:
+    from headrace.serve.revocation import end_token, end_user
+
+    path = kubeconfig_path(target.kubeconfig, target.data_dir)
+    async with connected(target):
+        if user is not None:
+            await end_user(path, user)
+            click.echo(f"all credentials of {user} are revoked")
+        elif identifier is not None:
+            await end_token(path, identifier)
+            click.echo("the token is revoked")

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from headrace.api import kinds
 from headrace.devices.controller import Claims, PodClaims
+from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
 from headrace.resize.reservations import Reservations
 from headrace.runtime.clock import LoopClock
@@ -23,7 +24,14 @@ from headrace.workloads.namespaces import NamespaceDeletion
 from headrace.workloads.nodes import NodeLifecycle
 from headrace.workloads.pods import PodCollector
 
-COLLECTED = (kinds.NAMESPACE, kinds.NODE, kinds.POD, kinds.CONFIG_MAP, kinds.RESOURCE_CLAIM)
+COLLECTED = (
+    kinds.NAMESPACE,
+    kinds.NODE,
+    kinds.POD,
+    kinds.CONFIG_MAP,
+    kinds.RESOURCE_CLAIM,
+    kinds.RESOURCE_SCALING_ACTION,
+)
 CONTENT = (
     kinds.POD,
     kinds.CONFIG_MAP,
@@ -31,6 +39,8 @@ CONTENT = (
     kinds.RESOURCE_CLAIM,
     kinds.RESOURCE_CLAIM_TEMPLATE,
     kinds.EVENT,
+    kinds.RESOURCE_SCALING_ACTION,
+    kinds.CAPACITY_RESERVATION,
 )
 
 
@@ -50,6 +60,7 @@ def control_plane(store: Store, wall: Callable[[], float], random: Random) -> Co
     informers = manager.informers
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
+    manager.add(ActionController(informers, CollectorRegistry()))
     manager.add(
         Scheduler(
             informers,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.api.kinds import CAPACITY_RESERVATION
 from headrace.api.objects import Object
 from headrace.ledger.books import Books
 from headrace.store.rows import Key, Write
@@ -15,6 +16,7 @@ from tests.simulation.harness.model import (
     Two,
     node_model,
     pod_model,
+    two,
 )
 
 
@@ -33,6 +35,7 @@ class Laws:
     pods: dict[tuple[str, str], PodModel] = field(default_factory=dict)
     nodes: dict[str, NodeModel] = field(default_factory=dict)
     departed: list[DepartedModel] = field(default_factory=list)
+    reservations: dict[tuple[str, str], tuple[str, Two]] = field(default_factory=dict)
     revision: int = 0
     commits: int = 0
     violations: list[Violation] = field(default_factory=list)
@@ -55,6 +58,8 @@ class Laws:
             self._pod_committed(write, revision)
         elif write.key.resource == "nodes":
             self._node_committed(write)
+        elif write.key.resource == CAPACITY_RESERVATION.resource:
+            self._reservation_committed(write)
         self.truth()
 
     def _pod_committed(self, write: Write, revision: int) -> None:
@@ -84,6 +89,23 @@ class Laws:
                     f"{left} available on {after.node}: others hold {others[number]}"
                 )
 
+    def _reservation_committed(self, write: Write) -> None:
+        """Law 1 of reservations, which here are for nobody: they hold all that they are from creation to deletion."""
+        key = (write.key.namespace, write.key.name)
+        before = self.reservations.pop(key, None)
+        if write.body is None:
+            return
+        spec = write.object["spec"]
+        node, floor = str(spec["node"]), two(spec["resources"])
+        others = self.held_on(node)
+        self.reservations[key] = (node, floor)
+        if before is not None or node not in self.nodes:
+            return
+        for number, resource in enumerate(RESOURCES):
+            left = self.nodes[node].allocatable[number] - others[number] - floor[number]
+            if left < 0:
+                self.broken(f"law 1: reserving {floor[number]} {resource} ({write.key}) leaves {left} on {node}")
+
     def _deleted(self, write: Write, departed: DepartedModel) -> None:
         if not write.confirmed:
             self.departed.append(departed)
@@ -106,6 +128,7 @@ class Laws:
         models = [pod for pod in self.pods.values() if pod.is_charged and pod.node == node and pod.uid != without]
         models += [each.pod for each in self.departed if each.pod.node == node]
         held = [pod.held() for pod in models]
+        held += [floor for where, floor in self.reservations.values() if where == node]
         return sum(cpu for cpu, _ in held), sum(memory for _, memory in held)
 
     # After each change of what runs

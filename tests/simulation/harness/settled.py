@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headrace.api.kinds import RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object
 from headrace.resize.plan import PENDING, admitted, desired
 from headrace.runtime.manager import ControllerManager
@@ -22,9 +23,34 @@ def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Mac
             yield from _pod(key, obj, laws, machines)
         elif key.resource == "nodes":
             yield from _node(key, obj, users)
+        elif key.resource == RESOURCE_SCALING_ACTION.resource:
+            yield from _action(key, obj, last)
     yield from _left_behind(last, machines)
     if laws.departed:
         yield f"law 6: never confirmed: {laws.departed}"
+
+
+def _action(key: Key, action: Object, last: Mapping[Key, Object]) -> Iterator[str]:
+    """Every action has ended, or says what it waits for: room, or a container that does not run."""
+    status = action.get("status") or {}
+    if status.get("state") in ("Succeeded", "Failed") or status.get("reason") == "Deferred":
+        return
+    pod_name, _, container = action["spec"]["workload"].partition("/")
+    pod = last.get(Key("pods", key.namespace, pod_name), {})
+    told = {each["name"]: each for each in _statuses(pod)}
+    if not (told.get(container, {}).get("state") or {}).get("running"):
+        return
+    waits = [
+        other
+        for other, obj in last.items()
+        if other != key
+        and other.resource == key.resource
+        and obj["spec"]["workload"] == action["spec"]["workload"]
+        and (obj.get("status") or {}).get("state") == "Running"
+    ]
+    if status.get("state") is None and waits:
+        return
+    yield f"law 6: {key} has not ended, and its container runs: {status}"
 
 
 def _left_behind(last: Mapping[Key, Object], machines: Mapping[str, Machine]) -> Iterator[str]:

@@ -5,7 +5,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
-from headrace.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, Kind
+from headrace.api.kinds import (
+    CAPACITY_RESERVATION,
+    CONFIG_MAP,
+    NAMESPACE,
+    NODE,
+    POD,
+    RESOURCE_SCALING_ACTION,
+    Kind,
+)
 from headrace.api.objects import Object, name_of, uid_of, version_of
 from headrace.store.protocol import Deletion, Propagation, Store, StoreError
 
@@ -48,7 +56,10 @@ class Users:
         actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (30, self.create_pod),
             (40, self.resize),
+            (14, self.scale),
             (14, self.delete_pod),
+            (3, self.reserve),
+            (3, self.give_up_reservation),
             (6, self.label),
             (2, self.taint),
             (4, self.create_owned),
@@ -112,6 +123,39 @@ class Users:
             POD, name_of(pod), pod["metadata"]["namespace"], fields=fields, subresource="resize", strategic=True
         )
         self._note(f"users: resize {name_of(pod)} {container['name']} to {wanted['limits']}")
+
+    async def scale(self) -> None:
+        """The same by a ResourceScalingAction, which is judged, followed, tried again and told."""
+        pods = [pod for pod in await self._pods() if (pod.get("spec") or {}).get("nodeName")]
+        if not pods:
+            return
+        pod = self._random.choice(pods)
+        container = self._random.choice(pod["spec"]["containers"])
+        limits = self._resources()["limits"]
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+        spec = {
+            "workload": f"{name_of(pod)}/{container['name']}",
+            "current": container["resources"]["limits"],
+            "target": {name: limits[name] for name in limits if self._random.random() < 0.8} or limits,
+            "onInsufficient": self._random.choice(("Reject", "Reject", "Defer", "Clamp")),
+            "priority": self._random.choice((0, 0, 10)),
+            "retry": {"count": self._random.choice((0, 3)), "seconds": 5},
+        }
+        action = {"metadata": {"name": self._name("action"), "ownerReferences": [owner]}, "spec": spec}
+        await self._store.create(RESOURCE_SCALING_ACTION, action, pod["metadata"]["namespace"])
+        self._note(f"users: scale {spec['workload']} to {spec['target']}")
+
+    async def reserve(self) -> None:
+        amounts = {"cpu": f"{self._random.choice((250, 1000, 2000))}m", "memory": "256Mi"}
+        spec = {"node": self._random.choice(self._nodes), "resources": amounts}
+        reservation = {"metadata": {"name": self._name("reservation")}, "spec": spec}
+        await self._store.create(CAPACITY_RESERVATION, reservation, "default")
+        self._note(f"users: reserve {amounts} on {spec['node']}")
+
+    async def give_up_reservation(self) -> None:
+        found = (await self._store.list(CAPACITY_RESERVATION)).items
+        if found:
+            await self._store.delete(CAPACITY_RESERVATION, name_of(self._random.choice(found)), "default")
 
     async def delete_pod(self) -> None:
         pods = await self._pods()

@@ -85,7 +85,7 @@ class Resources:
     async def _create(self, request: Request, served: Served) -> Answer:
         if request.name:
             raise method_not_allowed()
-        obj = _object(request, served.kind)
+        obj = await _object(request, served.kind)
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -93,7 +93,7 @@ class Resources:
         return self._forms.one(request, served, created, 201, warning_headers(warnings))
 
     async def _update(self, request: Request, served: Served) -> Answer:
-        obj = _object(request, served.kind)
+        obj = await _object(request, served.kind)
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -132,13 +132,13 @@ class Resources:
         return self._forms.one(request, served, written, 200, warning_headers(warnings))
 
     async def _delete(self, request: Request, served: Served) -> Answer:
-        deletion = deleting.options(request, _optional(request))
+        deletion = deleting.options(request, await _optional(request))
         store, warnings = self._acting(request, deletion.dry_run)
         deleted = await store.delete(served.kind, request.name, request.namespace, deletion)
         return self._forms.one(request, served, deleted, 200, warning_headers(warnings))
 
     async def _delete_collection(self, request: Request, served: Served) -> Answer:
-        deletion = deleting.options(request, _optional(request))
+        deletion = deleting.options(request, await _optional(request))
         store, warnings = self._acting(request, deletion.dry_run)
         query = request.query
         listing = await store.delete_collection(
@@ -168,7 +168,7 @@ class Resources:
         return await self._handlers[request.verb](request, served)
 
     async def _posted(self, request: Request, served: Served) -> Answer:
-        body = bodies.decode(request.body, request.content_type)
+        body = await bodies.decoded(request.body, request.content_type)
         if not isinstance(body, dict):
             raise BadRequest("the body must be an object")
         store, warnings = self._acting(request)
@@ -206,8 +206,8 @@ def is_dry_run(value: str) -> bool:
     raise BadRequest(f"dryRun: {value!r} must be All")
 
 
-def _object(request: Request, kind: Kind) -> Object:
-    obj = bodies.decode(request.body, request.content_type)
+async def _object(request: Request, kind: Kind) -> Object:
+    obj = await bodies.decoded(request.body, request.content_type)
     if not isinstance(obj, dict):
         raise BadRequest("the body of the request must be an object")
     metadata = obj.get("metadata")
@@ -216,7 +216,7 @@ def _object(request: Request, kind: Kind) -> Object:
     return obj
 
 
-def _optional(request: Request) -> Mapping[str, Any]:
+async def _optional(request: Request) -> Mapping[str, Any]:
     """The body of a DELETE, which may have none."""
-    decoded = bodies.decode(request.body, request.content_type) if request.body else {}
+    decoded = await bodies.decoded(request.body, request.content_type) if request.body else {}
     return decoded if isinstance(decoded, dict) else {}

@@ -4,6 +4,7 @@ A log is several files after rotation: `path`, then older ones as `path.1`, `pat
 """
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -80,25 +81,48 @@ class _Reader:
                 return chunk
             if newer is None:
                 return b""
-            self.close()
-            self._file = newer.open("rb")
+            if (opened := _opened(*newer)) is not None:
+                self.close()
+                self._file = opened
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
-    def _newer(self) -> Path | None:
-        """The file that continues the open one; None while that is the last."""
-        older = [self._path.with_name(f"{self._path.name}.{number}") for number in range(OLDER_FILES, 0, -1)]
-        files = [each for each in (*older, self._path) if each.exists()]
+    def _newer(self) -> tuple[Path, int] | None:
+        """The file that continues the open one, and its inode; None while that is the last."""
+        files = self._files()
         if self._file is None:
             return files[0] if files else None
         inode = os.fstat(self._file.fileno()).st_ino
-        inodes = [each.stat().st_ino for each in files]
+        inodes = [each for _, each in files]
         if inode not in inodes:  # rotated away while nobody read: what is left begins with the oldest
             return files[0] if files else None
         following = inodes.index(inode) + 1
         return files[following] if following < len(files) else None
+
+    def _files(self) -> list[tuple[Path, int]]:
+        """Oldest first. Looked for from the newest on, as rotation moves them: none is passed by unseen."""
+        found: dict[int, Path] = {}
+        older = (self._path.with_name(f"{self._path.name}.{number}") for number in range(1, OLDER_FILES + 1))
+        for each in (self._path, *older):
+            with contextlib.suppress(FileNotFoundError):
+                inode = each.stat().st_ino
+                found.pop(inode, None)  # seen under its earlier name
+                found[inode] = each
+        return [(path, inode) for inode, path in reversed(found.items())]
+
+
+def _opened(path: Path, inode: int) -> BinaryIO | None:
+    """The file of this inode; None when the path has become another one's, which would skip what lies between."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return None
+    if os.fstat(file.fileno()).st_ino == inode:
+        return file
+    file.close()
+    return None
 
 
 def _keep(kept: deque[bytes], text: bytes) -> None:

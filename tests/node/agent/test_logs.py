@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 
 import pytest
 from hypothesis import given
@@ -143,3 +144,27 @@ def test_nothing_is_lost_or_doubled_through_rotations(tmp_path_factory, steps):
         return b"".join(seen).decode().splitlines()
 
     assert asyncio.run(follow()) == written
+
+
+@pytest.mark.parametrize("moment", ["stat", "open"])
+@pytest.mark.parametrize("name", ["log", "log.1", "log.2"])
+def test_the_log_of_a_flood_that_is_rotated_at_any_moment_of_a_look_is_told_whole(tmp_path, monkeypatch, moment, name):
+    """A user asked for the log of a Pod that printed without end, and got `No such file or directory`."""
+    path = tmp_path / "log"
+    path.write_bytes(records("d"))
+    path.with_name("log.1").write_bytes(records("c"))
+    path.with_name("log.2").write_bytes(records("a", "b"))
+    real, left = getattr(type(path), moment), [2]
+
+    def rotating(self, *arguments, **options):
+        if left[0] and self.name == name:
+            left[0] -= 1
+            for number in range(4, 0, -1):
+                newer = path.with_name(f"log.{number - 1}") if number > 1 else path
+                if os.path.exists(newer):
+                    os.replace(newer, path.with_name(f"log.{number}"))
+            path.touch()
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(type(path), moment, rotating)
+    assert asyncio.run(text_of(path)).split() == ["a", "b", "c", "d"]

@@ -2,13 +2,14 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from headrace.cli.main import main, root
-from headrace.serve.announcement import Announced, announced, announcing
+from headrace.serve.announcement import Announced, announced, announcing, is_alive
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,15 @@ def test_a_file_of_a_server_that_died_does_not_make_down_end_whoever_has_its_pid
 def test_a_damaged_file_claims_nothing(tmp_path, text):
     (tmp_path / "up.json").write_text(text)
     assert announced(tmp_path) is None
+
+
+def test_a_killed_server_whose_parent_never_waits_for_it_keeps_nobody_from_starting(tmp_path):
+    """In a container whose first process reaps no orphans, `up` said for ever that headrace runs already."""
+    dead = subprocess.Popen(["sleep", "100"])
+    with announcing(tmp_path, Announced(dead.pid, "https://127.0.0.1:1", 2, Path("kubeconfig"))):
+        assert announced(tmp_path) is not None
+        dead.kill()
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # dead, and left as it is
+        assert announced(tmp_path) is None
+        assert not is_alive(dead.pid)
+    dead.wait()

@@ -153,7 +153,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     """Stop what `up` started here. Objects stay: the next `up` goes on with them."""
     import asyncio
 
-    from headrace.serve.announcement import announced
+    from headrace.serve.announcement import announced, is_alive
     from headrace.serve.machine import end_containers
 
     directory = data_directory(data_dir)
@@ -161,7 +161,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     if running is not None:
         os.kill(running.pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        while announced(directory) is not None or _is_alive(running.pid):
+        while announced(directory) is not None or is_alive(running.pid):
             if time.monotonic() > deadline:
                 raise click.ClickException(f"pid {running.pid} did not end in {STOP_SECONDS:.0f} s")
             time.sleep(LOOK_SECONDS)
@@ -175,14 +175,6 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     count = "1 container" if ended == 1 else f"{ended} containers"
     told = "containers run on" if keep_containers else f"{count} ended"
     click.echo(f"headrace is down; {told}")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @click.command()

@@ -22,9 +22,20 @@ class Announced:
 def started(pid: int) -> str:
     """When the process with this number began, in the kernel's ticks; a number alone is given out again.
 
-    Raises OSError when there is none.
+    Raises ProcessLookupError, OSError when there is none, or only a dead one whose parent has not asked for its end.
     """
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        raise ProcessLookupError(pid)
+    return fields[19]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this number runs; a dead one that nobody has waited for does not."""
+    try:
+        return bool(started(pid))
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

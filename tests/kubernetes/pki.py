@@ -25,10 +25,12 @@ class Authority:
 
     def issue(self, file: str, user: str, *groups: str, server: bool = False) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if server:  # a kubelet is both
+            usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
         built = _builder(_name(user, *groups), self.name, key.public_key())
         built = built.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        built = built.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        built = built.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if server:
             names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVER_NAMES]
             names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
@@ -47,6 +49,14 @@ def create(directory: Path) -> Authority:
     (directory / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     write_key(directory / "ca.key", key)
     return Authority(directory, key, name)
+
+
+def load(directory: Path) -> Authority:
+    """The one that `create` has left in this directory."""
+    key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+    return Authority(directory, key, certificate.subject)
 
 
 def signing_key(directory: Path, name: str) -> None:

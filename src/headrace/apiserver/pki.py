@@ -7,6 +7,7 @@ their life is left; the authority itself lives ten years and is never replaced s
 import base64
 import hashlib
 import ipaddress
+import json
 import os
 import secrets
 import socket
@@ -308,43 +309,38 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     draft.rename(path)
 
 
-_KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters:
-- name: headrace
-  cluster:
-    server: {server}
-    certificate-authority-data: {ca}
-users:
-- name: {user}
-  user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
-contexts:
-- name: headrace
-  context:
-    cluster: headrace
-    user: {user}
-    namespace: default
-current-context: headrace
-"""
-
-
 def write_kubeconfig(pki: Pki, path: Path, server: str, client: str) -> None:
-    """A kubeconfig with everything inside, mode 0600. `client`: admin, controller or viewer."""
+    """A kubeconfig with everything inside, mode 0600. `client`: admin, controller or viewer.
+
+    In JSON, as every YAML reader takes it, and a quick one too.
+    """
 
     def inline(file: Path) -> str:
         text = file.read_bytes()
         return base64.b64encode(text[text.index(b"-----BEGIN") :]).decode("ascii")
 
-    text = _KUBECONFIG.format(
-        server=server,
-        ca=inline(pki.ca),
-        user=CLIENTS[client][0],
-        certificate=inline(pki.certificate(client)),
-        key=inline(pki.key(client)),
-    ).encode()
+    user = CLIENTS[client][0]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "headrace", "cluster": {"server": server, "certificate-authority-data": inline(pki.ca)}},
+        ],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": inline(pki.certificate(client)),
+                    "client-key-data": inline(pki.key(client)),
+                },
+            },
+        ],
+        "contexts": [
+            {"name": "headrace", "context": {"cluster": "headrace", "user": user, "namespace": "default"}},
+        ],
+        "current-context": "headrace",
+    }
+    text = json.dumps(document, indent=2).encode() + b"\n"
     if path.exists() and path.read_bytes() == text and path.stat().st_mode & 0o777 == 0o600:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import aiohttp
 import orjson
 
+from headrace.client.aiohttp_import import aiohttp
 from headrace.client.credentials import Credentials
 from headrace.client.errors import ApiError, Unreachable, from_answer
 from headrace.client.exec_plugin import Credential

@@ -52,14 +52,14 @@ def _cpu(pid: int) -> float:
 
 @contextlib.contextmanager
 def headrace(*, controllers: bool = False) -> Iterator[Side]:
-    """`headrace server --no-controllers`: what kube-apiserver and etcd are, and nothing more."""
+    """`headrace server --no-controllers --no-agents`: what kube-apiserver and etcd are, and nothing more."""
     with tempfile.TemporaryDirectory() as directory:
         state = Path(directory) / "up.json"
         began = time.monotonic()
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "headrace.cli", "server"),
-                "--controllers" if controllers else "--no-controllers",
+                *(("--controllers", "--agents") if controllers else ("--no-controllers", "--no-agents")),
                 *("--port", "0", "--agents-port", "0", "--data-dir", directory, "--log-level", "error"),
             ],
             stdout=subprocess.DEVNULL,

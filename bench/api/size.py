@@ -28,6 +28,7 @@ from headrace.store.sqlite import open_rows
 
 WRITERS = 256
 SETTLE_SECONDS = 5.0
+ALONE = ("server", "--no-controllers", "--no-agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         for what in ("first start", "second start"):
-            with started(directory, "server", "--no-controllers") as server:
+            with started(directory, *ALONE) as server:
                 _row(f"API server alone, {what}", server.ready_seconds, [server.process.pid])
         asyncio.run(fill(directory, chosen.objects))
-        with started(directory, "server", "--no-controllers") as server:
+        with started(directory, *ALONE) as server:
             _row(f"with {chosen.objects:,} objects in its file", server.ready_seconds, [server.process.pid])
             assert asyncio.run(read_all(directory)) >= chosen.objects
             _row("after all of them were listed", server.ready_seconds, [server.process.pid])

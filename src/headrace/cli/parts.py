@@ -23,17 +23,21 @@ LEVEL = click.option(
 @click.option("--port", type=PORT, default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
 @click.option("--agents-port", type=PORT, default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
 @click.option("--controllers/--no-controllers", default=True, show_default=True)
+@click.option("--agents/--no-agents", default=True, show_default=True, help="Whether node agents may connect.")
 @LEVEL
-def server(data_dir: str | None, host: str, port: int, agents_port: int, controllers: bool, log_level: str) -> None:
+def server(
+    data_dir: str | None, host: str, port: int, agents_port: int, controllers: bool, agents: bool, log_level: str
+) -> None:
     """Run the API server and the controllers alone; agents join with a token."""
     from headrace.serve.home import Home, HomeSettings
     from headrace.serve.logging import log_to
     from headrace.serve.up import run_home
 
-    settings = HomeSettings(data_directory(data_dir), host, port, agents_port, controllers)
+    settings = HomeSettings(data_directory(data_dir), host, port, agents_port, controllers, agents)
 
     def ready(running: Home) -> None:
-        click.echo(f"headrace serves {running.running.url}, agents on port {running.agents_port}")
+        told = f"agents on port {running.agents_port}" if agents else "no agents"
+        click.echo(f"headrace serves {running.running.url}, {told}")
         click.echo(f"kubeconfig: {running.running.kubeconfig}")
 
     until_stopped(lambda stop: run_home(settings, log_to(level=log_level), stop, ready), serves=True)

@@ -8,39 +8,43 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
-from headrace.apiserver import pki, resize
-from headrace.apiserver.agents import Agents
-from headrace.apiserver.server import Running, serve
+from headrace.apiserver import pki
+from headrace.apiserver.server import NO_NODES, Running, serve
 from headrace.metrics.memory import MemoryMetrics
 from headrace.objects.home import Caller
 from headrace.objects.local import LocalStore
 from headrace.resize.monitoring import Monitoring
-from headrace.resize.service import ResizeServices
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.serve.shipped import install
 from headrace.store.sqlite import open_rows
+
+if TYPE_CHECKING:
+    from headrace.apiserver.agents import Agents
 
 FILE = "headrace.db"
 
 
 @dataclass(frozen=True, slots=True)
 class HomeSettings:
-    """`port` and `agents_port` 0 take free ones. `controllers` off leaves an API server alone."""
+    """`port` and `agents_port` 0 take free ones. `agents` and `controllers` off leave an API server alone."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 7443
     agents_port: int = 7444
     controllers: bool = True
+    agents: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What runs: `failed` is set, with the reason in `why`, when nothing can be acknowledged any more."""
+    """What runs. `agents_port` is 0 where agents are off; `failed` is set, the reason in `why`, when nothing can be
+    acknowledged any more."""
 
     running: Running
     store: LocalStore
@@ -65,14 +69,8 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
     try:
         making = await _making_certificates(settings)  # with the file's lock held, so nobody else does
         store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
-        services = ResizeServices(store, wall=time.time, ledger_of=lambda node: rows.ledgers.get(node))
         monitoring = Monitoring(MemoryMetrics(), time.time)
-        agents = Agents(
-            store,
-            log=log,
-            add_services=lambda server, callers: resize.add_services(server, callers, services, monitoring),
-            samples=monitoring.samples,
-        )
+        agents = _agents(store, log, monitoring) if settings.agents else None
         if making is not None:
             await making.wait()
         async with serve(
@@ -80,19 +78,37 @@ async def home(settings: HomeSettings, log: FilteringBoundLogger) -> AsyncIterat
             data_dir=settings.data_dir,
             host=settings.host,
             port=settings.port,
-            nodes=agents,
+            nodes=agents or NO_NODES,
             monitoring=monitoring,
         ) as running:
             await install(store)
-            agents_port = await agents.start(running.pki, settings.host, settings.agents_port)
+            agents_port = 0
+            if agents is not None:
+                agents_port = await agents.start(running.pki, settings.host, settings.agents_port)
             log.info("serving", url=running.url, agents_port=agents_port, durability="synchronous=FULL")
             try:
                 async with _controlling(settings, store, running, monitoring, log):
                     yield Home(running, store, agents_port, failed, why)
             finally:
-                await agents.stop()
+                if agents is not None:
+                    await agents.stop()
     finally:
         await rows.close()
+
+
+def _agents(store: LocalStore, log: FilteringBoundLogger, monitoring: Monitoring) -> "Agents":
+    # Not at the top: gRPC is a fifth of an API server's memory.
+    from headrace.apiserver import resize
+    from headrace.apiserver.agents import Agents
+    from headrace.resize.service import ResizeServices
+
+    services = ResizeServices(store, wall=time.time, ledger_of=lambda node: store.rows.ledgers.get(node))
+    return Agents(
+        store,
+        log=log,
+        add_services=lambda server, callers: resize.add_services(server, callers, services, monitoring),
+        samples=monitoring.samples,
+    )
 
 
 async def _making_certificates(settings: HomeSettings) -> asyncio.subprocess.Process | None:

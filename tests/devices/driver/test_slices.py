@@ -3,6 +3,8 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.devices.driver.interface import Pool, allocated
 from headrace.devices.driver.inventory import DEVICES
@@ -169,3 +171,46 @@ def test_a_device_gets_its_requests_configuration_the_claims_after_the_classs():
     }
     [found] = allocated(claim, NAME)
     assert [each["n"] for each in found.config] == [1, 2, 3]
+
+
+pools = st.builds(
+    lambda count, fields, sets: Pool(
+        "node-b", pool(count, **fields).devices, counters=[{"name": f"set-{n}", "counters": {}} for n in range(sets)]
+    ),
+    st.integers(0, 300),
+    st.sampled_from([{}, {"taints": [{"key": "a"}]}]),
+    st.integers(0, 20),
+)
+
+
+def visible(slices):
+    """What a scheduler may use: the newest generation, once all its slices are there; None while they are not."""
+    newest = max((each["spec"]["pool"]["generation"] for each in slices), default=0)
+    current = [each["spec"] for each in slices if each["spec"]["pool"]["generation"] == newest]
+    if not current or len(current) != current[0]["pool"]["resourceSliceCount"]:
+        return None
+    devices = [device["name"] for spec in current for device in spec.get("devices") or ()]
+    counters = [each["name"] for spec in current for each in spec.get("sharedCounters") or ()]
+    return sorted(devices), sorted(counters)
+
+
+def named(target):
+    return sorted(each["name"] for each in target.devices), sorted(each["name"] for each in target.counters)
+
+
+@given(before=pools, after=pools, cut=st.integers(0, 10))
+def test_cut_short_anywhere_a_pool_is_the_old_one_or_none_or_the_new_one_and_the_next_plan_ends_it(before, after, cut):
+    known = published(plan(NAME, NODE, [before], []))
+    assert visible(known) == named(before)
+    half = published(plan(NAME, NODE, [after], known)[:cut], known)
+    assert visible(half) in (named(before), None, named(after))
+    whole = published(plan(NAME, NODE, [after], half), half)
+    assert visible(whole) == named(after)
+    assert plan(NAME, NODE, [after], whole) == []
+    newest = max(each["spec"]["pool"]["generation"] for each in known)
+    assert all(each["spec"]["pool"]["generation"] >= newest for each in whole)
+
+
+def test_a_pool_never_goes_back_behind_a_generation_that_was_seen():
+    [write] = plan(NAME, NODE, [pool()], [], {"node-b": 7, "other": 9})
+    assert write.object["spec"]["pool"]["generation"] == 8

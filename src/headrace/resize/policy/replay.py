@@ -13,6 +13,7 @@ from headrace.resize.policy.spec import Policy
 POD, CONTAINER = "replayed", "app"
 RESERVED = ("at", CPU, MEMORY, "oomKills", "throttledPeriods", "periods")
 KEPT = 20
+MARGIN_SECONDS = 30.0
 
 
 class BadTrace(ValueError):
@@ -39,6 +40,10 @@ def replay(policy: Policy, limits: Amounts, lines: Iterable[Mapping[str, Any]]) 
         usage.append(_usage(line, at, used, number))
         for name in line.keys() - set(RESERVED):
             values.setdefault(name, []).append(Value(at, _number(line, name, number)))
+        horizon = at - policy.stabilization_seconds - MARGIN_SECONDS
+        if usage[0].at < horizon - policy.stabilization_seconds:  # now and then, not with every line
+            usage = [each for each in usage if each.at >= horizon]
+            values = {name: [each for each in series if each.at >= horizon] for name, series in values.items()}
         container = Container(_pod(limits), CONTAINER, f"Pod/{POD}", usage, values, tuple(history[-KEPT:]))
         answer = judge(container, policy, Record(first=first), policy.quota, at)
         if answer.flags != flags:

@@ -1,0 +1,109 @@
+"""Laws of a policy's decisions, on any trace: never beyond bounds, never twice within a cooldown, at last nothing."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.api.amounts import amount
+from headrace.api.selectors import from_label_selector
+from headrace.resize.policy.replay import replay
+from headrace.resize.policy.spec import Policy, Threshold, Trigger
+
+MI = 1024**2
+FIRST = {"cpu": 1000, "memory": 256 * MI}
+cpus = st.integers(0, 9000)
+phases = st.lists(
+    st.tuples(st.integers(1, 30), cpus, st.integers(1, 3000), st.integers(0, 900)), min_size=1, max_size=5
+)
+
+
+def policy(**more):
+    fields = {
+        "name": "p",
+        "mode": "Auto",
+        "selector": from_label_selector({}),
+        "containers": (),
+        "triggers": (
+            Trigger("cpu", ("cpu",), Threshold("above", 0.8, True), Threshold("below", 0.3, True), 3, 5),
+            Trigger("memory", ("memory",), Threshold("above", 0.8, True), Threshold("below", 0.3, True), 3, 5),
+            Trigger("latency", ("cpu", "memory"), Threshold("above", 300.0), None, 2, 3),
+        ),
+        "up_factor": 2.0,
+        "down_factor": 0.5,
+        "least": {"cpu": 200, "memory": 64 * MI},
+        "most": {"cpu": 4000, "memory": 1024 * MI},
+        "quota": {},
+        "up_cooldown_seconds": 5.0,
+        "down_cooldown_seconds": 20.0,
+        "stabilization_seconds": 20.0,
+        "tolerance": 0.1,
+        "on_insufficient": "Reject",
+        "oom_factor": 1.2,
+        "oom_step_bytes": 100 * MI,
+        "stop_after_ups": 2,
+        "retry": {"count": 3, "seconds": 5},
+        "priority": 0,
+    }
+    return Policy(**(fields | more))
+
+
+def trace(phases, quiet=0):
+    at = 0
+    for seconds, cpu, memory, latency in phases:
+        for _ in range(seconds):
+            at += 1
+            yield {"at": at, "cpu": f"{cpu}m", "memory": f"{memory}Mi", "latency": latency}
+    for _ in range(quiet):
+        at += 1
+        yield {"at": at, "cpu": "10m", "memory": "16Mi", "latency": 1}
+
+
+def decisions(of, phases, quiet=0):
+    return [each for each in replay(of, FIRST, trace(phases, quiet)) if "direction" in each]
+
+
+@given(phases, st.floats(1.1, 8), st.floats(0.1, 0.9))
+@settings(max_examples=25, deadline=None)
+def test_no_target_leaves_the_bounds(phases, up, down):
+    of = policy(up_factor=up, down_factor=down)
+    for told in decisions(of, phases, quiet=60):
+        for name, text in told["to"].items():
+            target, before = amount(name, text), amount(name, told["from"][name])
+            assert target <= of.most[name]
+            assert target >= min(of.least[name], before)
+            assert (target > before) == (told["direction"] in ("up", "oom"))
+            assert abs(target - before) > 0
+
+
+@given(phases)
+@settings(max_examples=25, deadline=None)
+def test_each_direction_keeps_its_cooldown(phases):
+    told = decisions(policy(), phases, quiet=60)
+    for before, after in pairwise(told):
+        pause = after["at"] - before["at"]
+        assert pause >= 2  # readings before a resize count no more
+        if before["direction"] == after["direction"] == "up":
+            assert pause >= 5
+        if after["direction"] == "down":
+            assert pause >= 17  # a whole quiet window since the last change, within the slack of its samples
+
+
+@given(phases)
+@settings(max_examples=20, deadline=None)
+def test_what_idles_for_long_ends_at_the_minimum_and_stays_there(phases):
+    of = policy(down_cooldown_seconds=0.0, stabilization_seconds=10.0)
+    told = decisions(of, phases, quiet=150)
+    limits = dict(FIRST)
+    for each in told:
+        limits |= {name: amount(name, text) for name, text in each["to"].items()}
+    assert all(of.least[name] <= limits[name] <= of.least[name] * 1.2 for name in FIRST)
+
+
+@given(phases, st.integers(0, 6000))
+@settings(max_examples=20, deadline=None)
+def test_a_quota_bounds_every_growth(phases, left):
+    """`quota` of the replay is what is still to be given, at each decision."""
+    for told in decisions(policy(quota={"cpu": left}), phases):
+        if told["direction"] == "up" and "cpu" in told["to"]:
+            assert amount("cpu", told["to"]["cpu"]) - amount("cpu", told["from"]["cpu"]) <= left

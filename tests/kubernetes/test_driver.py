@@ -96,6 +96,11 @@ def slices(plane: ControlPlane) -> list[dict[str, Any]]:
     return found
 
 
+def health(plane: ControlPlane) -> list[str]:
+    [status] = json.loads(kubectl(plane, "get", "pod", "user", "-o", "json"))["status"]["containerStatuses"]
+    return [each["health"] for told in status.get("allocatedResourcesStatus") or () for each in told["resources"]]
+
+
 @pytest.mark.parametrize(
     ("name", "which", "device"),
     [
@@ -122,6 +127,9 @@ def test_a_claim_goes_its_whole_way_under_a_real_kubelet(
         assert id in (kubelet.root / "dra_manager_state").read_text()
         [document] = (kubelet.directory / "cdi").iterdir()
         assert f"{uid}-{device}" in document.read_text()
+
+        if name == "host.headrace.dev":  # it reports health, and the kubelet tells it on
+            until("the device is told to be healthy", lambda: health(plane) == ["Healthy"], log)
 
         # A kubelet that starts removes the slices of its node: they are published anew, of no older generation.
         before = slices(plane)

@@ -1,6 +1,7 @@
 """How a long-running command starts, says that it is ready, and stops on SIGTERM or Ctrl-C."""
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: b
     ends only when its background process closes it.
     """
     from headrace.serve.failures import FAILURES
+    from headrace.serve.supervisor import end_with_supervisor
 
     async def whole() -> None:
         stop = asyncio.Event()
@@ -36,6 +38,7 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: b
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked)
+        end_with_supervisor()
         await work(stop)
 
     try:
@@ -53,9 +56,17 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: b
         first = _first(failed)
         if not isinstance(first, FAILURES):
             raise
-        raise click.ClickException(str(first) or type(first).__name__) from None
+        raise click.ClickException(_told(first)) from None
     except FAILURES as failed:
-        raise click.ClickException(str(failed) or type(failed).__name__) from None
+        raise click.ClickException(_told(failed)) from None
+
+
+def _told(error: Exception) -> str:
+    """A full disk alone has no name in the system's words."""
+    words = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        return f"{words}: free some on the data directory's disk and start again"
+    return words
 
 
 def _first(error: BaseException) -> BaseException:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from structlog.typing import FilteringBoundLogger
 
 FIRST_SECONDS, LONGEST_SECONDS, STEADY_SECONDS = 0.2, 10.0, 30.0
 STOP_SECONDS = 10.0
+SUPERVISOR = "HEADRACE_SUPERVISOR_PID"
+_PR_SET_PDEATHSIG = 1
 
 
 async def supervise(
@@ -23,7 +26,7 @@ async def supervise(
         began = loop.time()
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "headrace.cli", *arguments),
-            env={**os.environ, **environment},
+            env={**os.environ, **environment, SUPERVISOR: str(os.getpid())},
             stdin=asyncio.subprocess.DEVNULL,
             # A Ctrl-C on the terminal is for the parent alone, which ends its children in order.
             start_new_session=True,
@@ -47,3 +50,16 @@ async def _end(child: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         child.kill()
         await child.wait()
+
+
+def end_with_supervisor() -> None:
+    """Called by a part at its start: it is asked to end (SIGTERM) when whoever supervises it dies, however that was.
+
+    Else the next `up` would start a second agent for the same node. The kernel sends it, so kill -9 counts.
+    """
+    supervisor = os.environ.pop(SUPERVISOR, None)
+    if supervisor is None:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != int(supervisor):  # it died before we asked
+        os.kill(os.getpid(), signal.SIGTERM)

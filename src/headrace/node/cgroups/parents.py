@@ -33,9 +33,11 @@ class Parents:
             self._write([*known, *missing])
 
     def prune(self) -> None:
-        """Remove those that are empty."""
-        directories.prune(self.known())
-        self._write(self.known())
+        """Remove those that are empty. Writes only what changed: a full disk keeps nobody from ending containers."""
+        known = self.known()
+        directories.prune(known)
+        if (left := self.known()) != known:
+            self._write(left)
 
     def _write(self, paths: Iterable[Path]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -216,3 +216,74 @@ def test_strangers_and_bad_requests_are_turned_away(server, client):
 def _ended(server, name):
     status = server.object("rsa", name).get("status", {})
     return status if status.get("state") in ("Succeeded", "Failed") else None
+
+
+# With the real agent, on this machine's cgroups
+
+
+@contextlib.contextmanager
+def real_agent(server, client, directory, name):
+    token = server.run("token", "create", "--node", name).split()[-1]
+    fast = ("--sync-seconds", "1", "--sample-seconds", "0.2")
+    options = ("--server", _url(server), "--agents-server", f"127.0.0.1:{client.port}", "--node-name", name)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli", "agent", *options, *fast, "--data-dir", str(directory)],
+        env={**os.environ, "HEADRACE_JOIN_TOKEN": token},
+        stdout=subprocess.PIPE,
+        stderr=(directory / "agent.log").open("w"),
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == f"node {name} is ready\n", (directory / "agent.log").read_text()[-2000:]
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        end = ["down", "--data-dir", str(directory), "--grace-period", "1"]
+        subprocess.run([sys.executable, "-m", "headrace.cli", *end], check=False, capture_output=True)
+
+
+def in_force(client, workload):
+    request = wire.GetResourceStatusRequest(workload_id=workload)
+    return client.node_agent.GetResourceStatus(request, timeout=SECONDS).status
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="writes cgroups")
+def test_the_real_agent_grows_a_busy_container_and_puts_a_hand_edit_right(server, client, tmp_path):
+    with real_agent(server, client, tmp_path, "real"):
+        busy = "while :; do :; done"
+        web = running(server, client, "busy", "real", cpu="100m", memory="64Mi", command=busy)
+        assert in_force(client, web).cpu_milli == 100
+        done = client.scale(web, cpu_milli=150, memory_bytes=96 * 1024 * 1024)
+        assert (done.success, done.cpu_milli, done.memory_bytes) == (True, 150, 96 * 1024 * 1024)
+        assert in_force(client, web).cpu_milli == 150  # right after the answer, the new value
+        policy = """
+apiVersion: headrace.dev/v1alpha1
+kind: ResizePolicy
+metadata: {name: busy}
+spec:
+  selector: {matchLabels: {app: busy}}
+  max: {cpu: 400m, memory: 1Gi}
+  triggers: [{metric: cpu, up: {above: 60%}, samples: {matching: 1, of: 1}}]
+"""
+        server.run("apply", "-f", "-", text=policy)
+        wait_for("it grows to the maximum", lambda: client.state(web).actual_cpu_milli == 400)
+        assert in_force(client, web).cpu_milli == 400
+        quota = _quota(in_force(client, web).runtime_id)
+        assert quota is not None
+        text = quota.read_text()
+        quota.write_text("20000" if quota.name == "cpu.cfs_quota_us" else "20000 100000")
+        wait_for("the hand edit is repaired", lambda: quota.read_text() == text, 10)
+        wait_for("and told", lambda: "ResourceDrift" in server.run("get", "events"))
+        shown = server.run("top", "--once")
+        assert web in shown
+        assert "SYNCHRONIZED" in shown
+
+
+def _quota(runtime_id):
+    """The cgroup file with the CPU quota of a container."""
+    for name in ("cpu.cfs_quota_us", "cpu.max"):
+        for found in Path("/sys/fs/cgroup").rglob(name):
+            if runtime_id in str(found):
+                return found
+    return None

@@ -181,7 +181,12 @@ def test_an_extended_resource_is_served_by_a_class(plain):
         {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "container-0-request-0"}
     ]
     assert plain.users(told["resourceClaimName"]) == ["one-line"]
-    plain.kubectl("delete", "pod", "one-line")
+    more = (EXAMPLES / "extended-resource.yaml").read_text().split("---")[1].replace("one-line", "more")
+    plain.kubectl("apply", "-f", "-", text=more.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 2"))
+    told = wait_for("it says why it waits", lambda: plain.why("more"))
+    assert "cannot allocate all claims" in told
+    assert "lost to use by default/one-line-extended-resources" in plain.running.run("explain", "pod", "more")
+    plain.kubectl("delete", "pod", "one-line", "more")
     wait_for("its claim has gone with it", lambda: not plain.list("resourceclaims"))
 
 

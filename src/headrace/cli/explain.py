@@ -48,6 +48,7 @@ def pod(name: str, target: Target) -> None:
 async def _pod(name: str, target: Target) -> None:
     from headrace.api.kinds import EVENT, NODE, POD, RESOURCE_CLAIM
     from headrace.devices.plan import claim_of_entry
+    from headrace.scheduling import extended
     from headrace.store.kubernetes import KubernetesStore
     from headrace.store.protocol import NotFound
 
@@ -66,7 +67,7 @@ async def _pod(name: str, target: Target) -> None:
                 )
             except NotFound:
                 claims[claim or ""] = None
-        waits = claims and not pod["spec"].get("nodeName")
+        waits = (claims or extended.asked(pod)) and not pod["spec"].get("nodeName")
         devices = await gather(store) if waits else None
     for line in lines(Found(pod, nodes, pods, claims, events, devices)):
         click.echo(line)
@@ -88,9 +89,9 @@ def lines(found: Found) -> Iterator[str]:
     if found.claims:
         yield ""
         yield from _claims(found.claims)
-        missing = [each for each in found.claims.values() if each and not (each.get("status") or {}).get("allocation")]
-        if missing and found.devices is not None:
-            yield from wanting(missing, found.devices)
+    missing = [each for each in found.claims.values() if each and not (each.get("status") or {}).get("allocation")]
+    if found.devices is not None and (wanted := [*missing, *_for_extended(found)]):
+        yield from wanting(wanted, found.devices)
     told = [each for each in status.get("conditions") or () if each.get("message")]
     if told:
         yield ""
@@ -103,6 +104,22 @@ def lines(found: Found) -> Iterator[str]:
         for each in sorted(found.events, key=lambda one: one.get("lastTimestamp") or "")[-LATEST_EVENTS:]:
             count = f" (x{each['count']})" if each.get("count", 1) > 1 else ""
             yield f"  {each['type']:<8} {each['reason']}: {each['message']}{count}"
+
+
+def _backed(found: Found) -> dict[str, str]:
+    """The extended resources that the Pod asks for and a class stands for, with the class."""
+    from headrace.scheduling.extended import asked, classes_by_resource
+
+    classes = classes_by_resource(found.devices.classes) if found.devices is not None else {}
+    return {name: classes[name] for name in asked(found.pod) if name in classes}
+
+
+def _for_extended(found: Found) -> list[dict[str, Any]]:
+    """The claim that the scheduler would make for them."""
+    from headrace.scheduling.extended import backing, claim_for
+
+    backed = _backed(found)
+    return [claim_for(found.pod, backing(found.pod, backed).requests)] if backed else []
 
 
 def _placement(found: Found) -> Iterator[str]:
@@ -120,7 +137,8 @@ def _placement(found: Found) -> Iterator[str]:
         ]
     )
     spec = found.pod["spec"]
-    wanted = Wanted(key_of(found.pod), spec, contribution(dict(found.pod)).admitted(), host_ports(spec))
+    amounts = contribution(dict(found.pod)).admitted()
+    wanted = Wanted(key_of(found.pod), spec, amounts, host_ports(spec), frozenset(_backed(found)))
     for condition in (found.pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield f"  {condition.get('reason')}: {condition.get('message')}"
@@ -130,10 +148,10 @@ def _placement(found: Found) -> Iterator[str]:
             *(host_ports(each["spec"]) for each in found.pods if each["spec"].get("nodeName") == name_of(node))
         )
         refused = reasons(wanted, Candidate(node, ledger, ports))
-        answer = ledger.admit(wanted.key, wanted.amounts)
-        amounts = f" ({answer})" if refused and isinstance(answer, Shortfall) else ""
-        fits = "has room; what is missing is a device or a claim" if found.claims else "has room"
-        yield f"  {name_of(node)}: {', '.join(refused) or fits}{amounts}"
+        answer = ledger.admit(f"Pod {wanted.key}", wanted.amounts_on(ledger))
+        lacks = f" ({answer})" if refused and isinstance(answer, Shortfall) else ""
+        fits = "has room; what is missing is a device or a claim" if found.claims or wanted.backed else "has room"
+        yield f"  {name_of(node)}: {', '.join(refused) or fits}{lacks}"
 
 
 def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[str]:

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100
 
-.PHONY: setup demo test slow reference cluster trust trust-controls lint types layers simulate lock check clean
+.PHONY: setup demo test slow reference cluster podman trust trust-controls lint types layers simulate lock check clean
 
 setup: $(VENV)/.ready
 
@@ -24,7 +24,7 @@ demo: setup
 	@$(BIN)/headrace demo
 
 test: setup
-	$(BIN)/pytest -m "not slow and not slow_reference and not cluster and not trust" -n 2 --dist loadgroup
+	$(BIN)/pytest -m "not slow and not slow_reference and not cluster and not trust and not podman" -n 2 --dist loadgroup
 
 slow: setup
 	$(BIN)/pytest -m "slow"
@@ -39,6 +39,10 @@ cluster: setup
 	@command -v go >/dev/null || { echo "make cluster needs Go 1.26 on PATH"; exit 1; }
 	$(BIN)/pytest -m "cluster"
 	HEADRACE_KUBECTL="$$($(BIN)/python -m tests.kubernetes.build)/kubectl" $(BIN)/pytest tests/e2e/kubectl
+
+# Containers by a Podman service of the tests' own, with runc, as root; no registry is needed.
+podman: setup
+	$(BIN)/pytest -m "podman"
 
 # Faults: kills, power cuts, failing and full disks, damage, clocks, cut lines, histories judged by porcupine (Go), with
 # strace and gcc. Each checker has a control, a wrong state that it must notice: `trust-controls` runs these alone.

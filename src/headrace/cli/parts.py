@@ -15,6 +15,14 @@ PROFILES = ("plain", "topology", "partitions")  # of simulated devices
 LEVEL = click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+RUNTIME = click.option(
+    "--runtime",
+    type=click.Choice(["process", "podman"]),
+    help="What runs Pods: processes of this machine, or containers of images; default: podman when its socket answers.",
+)
+PODMAN_SOCKET = click.option(
+    "--podman-socket", help="Where Podman's service listens; default: $CONTAINER_HOST or /run."
+)
 
 
 @click.command()
@@ -62,6 +70,8 @@ def server(
     show_default=True,
     help="Seconds that an ending Pod waits for a device driver that is gone.",
 )
+@RUNTIME
+@PODMAN_SOCKET
 @LEVEL
 def agent(
     url: str,
@@ -75,6 +85,8 @@ def agent(
     sync_seconds: float,
     sample_seconds: float,
     abandon_seconds: float,
+    runtime: str | None,
+    podman_socket: str | None,
     log_level: str,
 ) -> None:
     """Run a node agent: it joins a server, registers this machine and runs the Pods bound to it."""
@@ -98,6 +110,8 @@ def agent(
         abandon_seconds=abandon_seconds,
         sample_seconds=sample_seconds,
         sync_seconds=sync_seconds,
+        runtime=runtime or "",
+        podman_socket=Path(podman_socket) if podman_socket else None,
     )
 
     async def work(stop: asyncio.Event) -> None:

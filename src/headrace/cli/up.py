@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from headrace.cli.parts import AGENTS_PORT, LEVEL, PORT, memory_bytes, reserved_amounts
+from headrace.cli.parts import AGENTS_PORT, LEVEL, PODMAN_SOCKET, PORT, RUNTIME, memory_bytes, reserved_amounts
 from headrace.cli.places import CONVENTIONAL_PORT, DATA_DIR_HELP, data_directory
 from headrace.cli.running import this_node, until_stopped
 
@@ -46,6 +46,8 @@ SIMULATED = {
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
 @click.option("--detach", is_flag=True, help="Return when it is ready; `headrace down` ends it.")
+@RUNTIME
+@PODMAN_SOCKET
 @LEVEL
 def up(
     data_dir: str | None,
@@ -60,6 +62,8 @@ def up(
     cpus: int | None,
     memory: str | None,
     detach: bool,
+    runtime: str | None,
+    podman_socket: str | None,
     log_level: str,
 ) -> None:
     """Run everything on this machine: API server, controllers, node agent."""
@@ -74,7 +78,14 @@ def up(
     from headrace.serve.logging import log_to
     from headrace.serve.up import UpSettings, run_up
 
-    handed_on = {"--system-reserved": system_reserved, "--cpus": cpus, "--memory": memory, "--log-level": log_level}
+    handed_on = {
+        "--system-reserved": system_reserved,
+        "--cpus": cpus,
+        "--memory": memory,
+        "--log-level": log_level,
+        "--runtime": runtime,
+        "--podman-socket": podman_socket,
+    }
     settings = UpSettings(
         HomeSettings(directory, host, port, agents_port),
         node=node,
@@ -154,7 +165,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     import asyncio
 
     from headrace.serve.announcement import announced, is_alive
-    from headrace.serve.machine import end_containers
+    from headrace.serve.machine import end_containers, has_run
 
     directory = data_directory(data_dir)
     running = announced(directory)
@@ -167,7 +178,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
             time.sleep(LOOK_SECONDS)
     agent = directory / "agent"
     ended = 0
-    if not keep_containers and (agent / "keeper").exists():
+    if not keep_containers and has_run(agent):
         ended = asyncio.run(end_containers(agent, grace_period))
     if running is None and not ended:
         click.echo(f"headrace does not run in {directory}")

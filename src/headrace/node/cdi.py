@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.api.cdi import CdiMount, ContainerEdits, DeviceNode, InvalidCdi, Spec, merge, read, with_env
-from headrace.node.runtimes.protocol import Mount
+from headrace.node.runtimes.protocol import Device, Mount
 
 FILE_BYTES = 3 * 1024 * 1024
 ENFORCED_OPTIONS = ("nosuid", "nodev", "noexec")
@@ -87,6 +87,13 @@ def _bound(mount: CdiMount, root: bool) -> Mount:
 def _need_root(root: bool, what: str) -> None:
     if not root:
         raise InvalidCdi(f"{what}: only an agent that runs as root can put it into a container's mount namespace")
+
+
+def devices(found: ContainerEdits) -> tuple[Device, ...]:
+    """The device nodes, for runtimes that make them inside of containers."""
+    return tuple(
+        Device(node.host_path or node.path, node.path, node.permissions or "rwm") for node in found.device_nodes
+    )
 
 
 def _check_node(node: DeviceNode, source: Path) -> None:

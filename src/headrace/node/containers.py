@@ -8,7 +8,6 @@ from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import ContainerState
 
 LOST_EXIT_CODE = 137
-RUN_PREFIX = "process://"  # of a container's id where a status tells it
 
 
 def container_id(pod_uid: str, container: str, attempt: int) -> str:

@@ -55,9 +55,9 @@ def references(container: Container) -> set[Source]:
     return found
 
 
-def environment(pod: Pod, container: Container, around: Surroundings) -> dict[str, str]:
-    """Raises Unresolved."""
-    env = BASE | {"HOSTNAME": pod.name}
+def environment(pod: Pod, container: Container, around: Surroundings, base: Mapping[str, str] = BASE) -> dict[str, str]:
+    """Raises Unresolved. `base` is what there is without the Pod; an image brings its own."""
+    env = {**base, "HOSTNAME": pod.name}
     for entry in container.env_from:
         env |= _all_of(entry, around)
     for entry in container.env:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.node import cdi, volumes
-from headrace.node.environment import Surroundings, Unresolved, argv, environment
+from headrace.node.environment import BASE, Surroundings, Unresolved, argv, environment
 from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import ContainerSpec, Limits
 
@@ -39,13 +39,16 @@ def container_spec(
     root: Path,
     cdi_directory: Path,
     cdi_names: Sequence[str],
+    images: bool = False,
 ) -> ContainerSpec:
-    """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's."""
-    env = environment(pod, container, around)
+    """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's. `images`: the runtime has them."""
+    env = environment(pod, container, around, {} if images else BASE)
     mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes", env)
-    given, all_mounts = cdi.apply(cdi.edits(cdi_directory, cdi_names), env, mounts)
+    edits = cdi.edits(cdi_directory, cdi_names)
+    given, all_mounts = cdi.apply(edits, env, mounts)
     security = {**pod.spec.security_context, **container.security_context}
-    if security.get("runAsNonRoot") and security.get("runAsUser", os.geteuid()) == 0:
+    non_root, user = bool(security.get("runAsNonRoot")), security.get("runAsUser")
+    if non_root and (user == 0 or (user is None and not images and os.geteuid() == 0)):
         raise Unresolved("container has runAsNonRoot and would run as root: set securityContext.runAsUser")
     return ContainerSpec(
         id=id,
@@ -54,11 +57,16 @@ def container_spec(
         container=container.name,
         argv=argv(container, env),
         env=given,
-        working_dir=container.working_dir or "/",
+        working_dir=container.working_dir or ("" if images else "/"),
         log_path=str(log_path(root, id)),
         limits=limits,
         mounts=all_mounts,
-        uid=security.get("runAsUser"),
+        uid=user,
         gid=security.get("runAsGroup"),
         labels={"io.kubernetes.pod.name": pod.name, "io.kubernetes.pod.namespace": pod.namespace},
+        image=container.image,
+        pull_policy=container.image_pull_policy,
+        image_entrypoint=not container.command,
+        non_root=non_root,
+        devices=cdi.devices(edits),
     )

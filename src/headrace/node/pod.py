@@ -31,6 +31,7 @@ class Probe(_View, frozen=True):
 class Container(_View, frozen=True):
     name: str
     image: str = ""
+    image_pull_policy: str = ""
     command: list[str] = field(default_factory=list)
     args: list[str] = field(default_factory=list)
     working_dir: str = ""

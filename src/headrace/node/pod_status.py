@@ -9,7 +9,7 @@ from typing import Any
 from headrace.api.quantity import parse
 from headrace.api.times import to_time
 from headrace.node.admitted import allocated
-from headrace.node.containers import RUN_PREFIX, Memory, Problem, Run, is_ready, is_started, runs_of
+from headrace.node.containers import Memory, Problem, Run, is_ready, is_started, runs_of
 from headrace.node.pod import Container, Pod, is_sidecar
 from headrace.node.pods_plan import Seen, back_off_seconds, next_start, past_deadline, restarts, unsupported
 
@@ -129,7 +129,7 @@ def _container(container: Container, seen: Seen, actual: Resources, now: float) 
         "restartCount": last.attempt if last else 0,
         "ready": _told_ready(container, last, memory, seen.pod),
         "started": is_started(container, last, memory),
-        "containerID": f"{RUN_PREFIX}{last.state.id}" if last else "",
+        "containerID": f"{seen.runtime}://{last.state.id}" if last else "",
     }
     if container.name in actual:
         status["resources"] = dict(actual[container.name])
@@ -139,9 +139,9 @@ def _container(container: Container, seen: Seen, actual: Resources, now: float) 
         status["state"] = _state(waiting=waiting)
         before = last
     elif last is not None:
-        status["state"] = _state(terminated=_terminated(last))
+        status["state"] = _state(terminated=_terminated(last, seen.runtime))
     if before is not None:
-        status["lastState"] = {"terminated": _terminated(before)}
+        status["lastState"] = {"terminated": _terminated(before, seen.runtime)}
     return status
 
 
@@ -161,7 +161,7 @@ def _waiting(container: Container, seen: Seen, last: Run | None, now: float) -> 
     pod = seen.pod
     if last is not None and (pod.is_terminal or pod.deleted or seen.gone or not restarts(container, pod, last)):
         return None
-    if problem := unsupported(container):
+    if problem := unsupported(container, seen.images):
         return {"reason": problem.reason, "message": problem.message}
     memory = seen.memory.get(container.name, Memory())
     if memory.problem is not None:
@@ -182,7 +182,7 @@ def _waiting(container: Container, seen: Seen, last: Run | None, now: float) -> 
     }
 
 
-def _terminated(run: Run) -> dict[str, Any]:
+def _terminated(run: Run, runtime: str) -> dict[str, Any]:
     state = run.state
     code = state.exit_code if state.exit_code is not None else 128 + (state.signal or 0)
     reason = "Completed" if code == 0 else "Error"
@@ -190,7 +190,7 @@ def _terminated(run: Run) -> dict[str, Any]:
         reason = "OOMKilled"
     elif run.lost:
         reason = "ContainerStatusUnknown"
-    told: dict[str, Any] = {"exitCode": code, "reason": reason, "containerID": f"{RUN_PREFIX}{state.id}"}
+    told: dict[str, Any] = {"exitCode": code, "reason": reason, "containerID": f"{runtime}://{state.id}"}
     if run.lost:
         return told | {"message": "The container could not be located when the agent looked for it", "signal": None}
     return told | {

@@ -40,7 +40,7 @@ from headrace.node.pods_plan import (
     plan,
 )
 from headrace.node.probes import Probes
-from headrace.node.runtimes.protocol import ContainerState, Runtime, StartFailed
+from headrace.node.runtimes.protocol import ContainerState, Executes, Runtime, RuntimeUnavailable, StartFailed
 from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
@@ -51,6 +51,7 @@ SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
+PULL_FAILED = "ErrImagePull"
 ABANDON = "headrace.dev/abandon-devices"  # annotation of a Pod: "true" lets it go without drivers that are gone
 ROUNDS = 100  # of looking and acting, before somebody else has a turn
 
@@ -91,7 +92,8 @@ class PodWorker:
         self._epoch = means.clock.wall() - means.clock.monotonic()
         self._wake = asyncio.Event()
         self._log = means.log.bind(pod=pod.key)
-        self._probes = Probes(self._judge, means.clock, means.address)
+        inside = means.runtime if isinstance(means.runtime, Executes) else None
+        self._probes = Probes(self._judge, means.clock, means.address, inside)
 
     def _now(self) -> float:
         """Wall seconds that do not jump: a clock that is put back must not prolong anybody's grace period."""
@@ -121,7 +123,7 @@ class PodWorker:
             self._wake.clear()
             try:
                 until = await self._step()
-            except StoreError as error:
+            except (StoreError, RuntimeUnavailable) as error:
                 self._log.warning("looking again", error=str(error))
                 until = self._now() + RETRY_SECONDS
             except Exception:  # one Pod's trouble is not the others'
@@ -166,7 +168,9 @@ class PodWorker:
         states = self._means.states.of(self.pod.uid)
         self._ended = {each.id: self._end_of(each) for each in states if each.state == "exited"}
         self._alive = {each.id for each in states if each.state == "running"}
-        return Seen(self.pod, states, dict(self._memory), self._setup, self.is_gone, self._ended)
+        can = self._means.runtime.capabilities()
+        memory = dict(self._memory)
+        return Seen(self.pod, states, memory, self._setup, self.is_gone, self._ended, can.name, can.images)
 
     def _end_of(self, state: ContainerState) -> float:
         """When we saw it end; for what ended before we looked, when the runtime says that it did, but never later."""
@@ -292,6 +296,7 @@ class PodWorker:
                 root=self._means.directory,
                 cdi_directory=self._means.cdi_directory,
                 cdi_names=self._means.devices.cdi_names(self.pod, container),
+                images=self._means.runtime.capabilities().images,
             )
             state = await self._means.runtime.start(spec)
         except Unresolved as error:
@@ -300,7 +305,9 @@ class PodWorker:
             self._cannot_start(action, Problem(CONFIG_ERROR, str(error), self._now()))
         except (InvalidCdi, DeviceProblem) as error:
             self._cannot_start(action, Problem("CreateContainerError", str(error), self._now()))
-        except (StartFailed, OSError) as error:
+        except StartFailed as error:
+            self._cannot_start(action, Problem(error.reason, str(error), self._now()))
+        except OSError as error:
             self._cannot_start(action, Problem("RunContainerError", str(error), self._now()))
         else:
             self._memory[container.name] = Memory(short_runs=action.short_runs)
@@ -318,6 +325,9 @@ class PodWorker:
         memory = self._of(action.container)
         if memory.problem is None or memory.problem.message != problem.message:
             self._event("Warning", "Failed", f"Error: {problem.message}")
+        if problem.reason == PULL_FAILED and memory.failures:
+            image = self.pod.container(action.container).image
+            problem = replace(problem, reason="ImagePullBackOff", message=f'Back-off pulling image "{image}"')
         self._memory[action.container] = replace(memory, problem=problem, failures=memory.failures + 1)
 
     def _judge(self, id: str, *, ready: bool | None = None, started: bool | None = None, unhealthy: str = "") -> None:

@@ -29,6 +29,7 @@ class Seen:
     """`gone`: the object exists no more, and what it ran must go too. Times are wall seconds that do not jump.
 
     `ended`: when a run's end was seen, by container id; without it, it is when the runtime says that it was.
+    `runtime` is the name of the node's, and `images`: it runs images, so that no command is needed.
     """
 
     pod: Pod
@@ -37,6 +38,8 @@ class Seen:
     setup: Setup = field(default_factory=Setup)
     gone: bool = False
     ended: Mapping[str, float] = field(default_factory=dict)
+    runtime: str = "process"
+    images: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,9 @@ def past_deadline(pod: Pod, now: float) -> bool:
     return seconds is not None and bool(started) and now >= from_time(str(started)) + seconds
 
 
-def unsupported(container: Container) -> Problem | None:
+def unsupported(container: Container, images: bool) -> Problem | None:
     """What this runtime can never start, whatever is tried again."""
-    if not container.command:
+    if not container.command and not images:
         return Problem(
             NO_COMMAND,
             f'container "{container.name}" names only the image "{container.image}": the process runtime of this node '
@@ -202,7 +205,7 @@ def _converge(container: Container, seen: Seen, now: float) -> list[Action]:
         return []
     if last is not None and (not restarts(container, pod, last) or _sidecars_are_done(container, seen)):
         return []
-    if unsupported(container) is not None:
+    if unsupported(container, seen.images) is not None:
         return []
     attempt, count, at = next_start(container, seen)
     return [Look(at)] if now < at else [Start(container.name, attempt, count)]

@@ -1,6 +1,7 @@
 """Startup, readiness and liveness probes: exec, httpGet, tcpSocket and grpc, counted as a kubelet counts.
 
-An exec probe runs beside the container, as the container's user and with a clean environment, outside its cgroup.
+An exec probe runs inside the container where the runtime can do that, else beside it: as the container's user, with a
+clean environment, outside its cgroup.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import grpc
 
 from headrace.node.environment import BASE
 from headrace.node.pod import Container, Probe
-from headrace.node.runtimes.protocol import ContainerState
+from headrace.node.runtimes.protocol import ContainerState, Executes
 from headrace.runtime.clock import Clock
 
 OUTPUT_BYTES = 1024
@@ -29,8 +30,8 @@ class Judge(Protocol):
 class Probes:
     """The probes of one Pod's containers. Verdicts go to `judge`."""
 
-    def __init__(self, judge: Judge, clock: Clock, address: str) -> None:
-        self._judge, self._clock, self._address = judge, clock, address
+    def __init__(self, judge: Judge, clock: Clock, address: str, inside: Executes | None = None) -> None:
+        self._judge, self._clock, self._address, self._inside = judge, clock, address, inside
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def watch(self, container: Container, state: ContainerState) -> None:
@@ -50,7 +51,7 @@ class Probes:
 
     async def _run(self, container: Container, id: str) -> None:
         if container.startup_probe is not None:
-            error = await self._until(container, container.startup_probe)
+            error = await self._until(container, container.startup_probe, id)
             if error:
                 self._judge(id, unhealthy=f"Startup probe failed: {error}")
                 return
@@ -61,12 +62,12 @@ class Probes:
             if container.liveness_probe is not None:
                 tasks.create_task(self._liveness(container, container.liveness_probe, id))
 
-    async def _until(self, container: Container, probe: Probe) -> str:
+    async def _until(self, container: Container, probe: Probe, id: str) -> str:
         """Empty once it succeeded; the error after failureThreshold failures in a row."""
         await self._clock.sleep(probe.initial_delay_seconds)
         failures = 0
         while True:
-            error = await self._once(container, probe)
+            error = await self._once(container, probe, id)
             failures = failures + 1 if error else 0
             if not error or failures >= probe.failure_threshold:
                 return error
@@ -76,7 +77,7 @@ class Probes:
         await self._clock.sleep(probe.initial_delay_seconds)
         ready, run = False, 0
         while True:
-            good = not await self._once(container, probe)
+            good = not await self._once(container, probe, id)
             run = run + 1 if good != ready else 0
             if run >= (probe.success_threshold if good else probe.failure_threshold):
                 ready, run = good, 0
@@ -86,25 +87,25 @@ class Probes:
     async def _liveness(self, container: Container, probe: Probe, id: str) -> None:
         error = ""
         while not error:
-            error = await self._failing(container, probe)
+            error = await self._failing(container, probe, id)
         self._judge(id, unhealthy=f"Liveness probe failed: {error}")
 
-    async def _failing(self, container: Container, probe: Probe) -> str:
+    async def _failing(self, container: Container, probe: Probe, id: str) -> str:
         await self._clock.sleep(probe.initial_delay_seconds)
         failures = 0
         while True:
-            error = await self._once(container, probe)
+            error = await self._once(container, probe, id)
             failures = failures + 1 if error else 0
             if failures >= probe.failure_threshold:
                 return error
             await self._clock.sleep(probe.period_seconds)
 
-    async def _once(self, container: Container, probe: Probe) -> str:
+    async def _once(self, container: Container, probe: Probe, id: str) -> str:
         """One try; empty if it succeeded."""
         try:
             async with asyncio.timeout(probe.timeout_seconds):
                 if probe.exec is not None:
-                    return await _execute(probe.exec.get("command") or [], container)
+                    return await self._command(probe.exec.get("command") or [], container, id)
                 if probe.http_get is not None:
                     return await self._http(probe.http_get, container)
                 if probe.tcp_socket is not None:
@@ -118,6 +119,14 @@ class Probes:
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
         return "the probe names none of exec, httpGet, tcpSocket and grpc"
+
+    async def _command(self, command: list[str], container: Container, id: str) -> str:
+        if not command:
+            return "exec.command must not be empty"
+        code, output = (
+            await self._inside.execute(id, command) if self._inside is not None else await _beside(command, container)
+        )
+        return "" if code == 0 else output[:OUTPUT_BYTES] or "the command failed"
 
     async def _http(self, get: Mapping[str, Any], container: Container) -> str:
         scheme = str(get.get("scheme") or "HTTP").lower()
@@ -148,9 +157,7 @@ class Probes:
         return "" if answer == SERVING else f"service {service.decode()!r} is not serving"
 
 
-async def _execute(command: list[str], container: Container) -> str:
-    if not command:
-        return "exec.command must not be empty"
+async def _beside(command: list[str], container: Container) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -165,7 +172,7 @@ async def _execute(command: list[str], container: Container) -> str:
     finally:
         if process.returncode is None:
             process.kill()
-    return "" if process.returncode == 0 else output[:OUTPUT_BYTES].decode(errors="replace") or "the command failed"
+    return process.returncode or 0, output.decode(errors="replace")
 
 
 def _port(port: int | str, container: Container) -> int:

@@ -1,5 +1,8 @@
 """Keeps this machine's Node and Lease: the Lease every ten seconds, the Node on a change or every five minutes.
 
+At each renewal the Node is read: who was taken for silent says at once that it is ready, and what others removed of its
+annotations is written again.
+
 The annotations tell what a fold over objects cannot know: enforcement, strays, and up to which revision all that runs
 here corresponds to the Pods seen.
 """
@@ -64,7 +67,7 @@ def node_fields(
                 "machineID": machine.machine_id,
                 "systemUUID": machine.machine_id,
                 "bootID": machine.boot_id,
-                "containerRuntimeVersion": f"process://{version}",
+                "containerRuntimeVersion": f"{capabilities.name}://{capabilities.version or version}",
                 "kubeletVersion": f"v{version}",
                 "kubeProxyVersion": "",
             },
@@ -131,12 +134,18 @@ class Registration:
                 if now - renewed >= RENEW_SECONDS:
                     renewed = now
                     await self._renew()
-                if now - self._told_at >= STATUS_SECONDS:
+                    self.node = await self._store.get(NODE, self._name)
+                if now - self._told_at >= STATUS_SECONDS or not self._is_told():
                     await self._write_status()
             except NotFound:
                 await self._again()
             except StoreError as error:
                 self._log.warning("node not reported", error=str(error))
+
+    def _is_told(self) -> bool:
+        """Whether the Node, as last read, says of its conditions what we say: not if it was taken for silent."""
+        told = {each["type"]: each["status"] for each in (self.node.get("status") or {}).get("conditions") or ()}
+        return all(told.get(each["type"]) == each["status"] for each in conditions(0.0))
 
     async def _again(self) -> None:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 from structlog.typing import FilteringBoundLogger
 
-from headrace.node.containers import RUN_PREFIX, attempt_of
+from headrace.node.containers import attempt_of
 from headrace.node.launch import log_path
 from headrace.node.logs import LogQuery, read
 from headrace.node.pods import Pods
@@ -181,7 +181,7 @@ class Stream:
         if ids:
             return ids[-1]
         if told:
-            return str(told).removeprefix(RUN_PREFIX)
+            return str(told).partition("://")[2]
         which = "previous terminated container" if request.previous else "container"
         raise Refused(grpc.StatusCode.NOT_FOUND, f"{which} {request.container!r} not found: it has not run here")
 

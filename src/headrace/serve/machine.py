@@ -16,6 +16,7 @@ from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
+from headrace.node.runtimes.choice import Chosen, forget, open_runtime, recorded
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
@@ -30,7 +31,8 @@ class AgentSettings:
     """`url` of the API, `agents` is HOST:PORT of the streams. `abandon_seconds`: how long an ending Pod waits for a
     device driver that is gone.
 
-    `cpus` and `memory_bytes`: how much of the machine headrace may hand out; None is all of it.
+    `cpus` and `memory_bytes`: how much of the machine headrace may hand out; None is all of it. `runtime`: process or
+    podman; empty is what ran here before, else Podman when its socket answers.
     """
 
     data_dir: Path
@@ -44,6 +46,8 @@ class AgentSettings:
     sample_seconds: float = 1.0
     sync_seconds: float = SYNC_SECONDS
     abandon_seconds: float = ABANDON_SECONDS
+    runtime: str = ""
+    podman_socket: Path | None = None
 
     @property
     def server(self) -> Server:
@@ -55,10 +59,12 @@ class AgentSettings:
 
 
 async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
-    """Until cancelled; containers run on. Raises JoinFailed, Unreachable, KeeperFailed, ValueError."""
+    """Until cancelled; containers run on. Raises JoinFailed, Unreachable, KeeperFailed, NoRuntime, ValueError."""
     machine = share_of_this_machine(settings.cpus, settings.memory_bytes, settings.reserved or {})
     await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
-    runtime = await ProcessRuntime.open(settings.data_dir)
+    runtime = await open_runtime(settings.data_dir, settings.runtime, settings.podman_socket)
+    can = runtime.capabilities()
+    log.info("runtime", name=can.name, detail=can.detail)
     samples = Outgoing(settings.sample_seconds)
     sampler = Sampler(samples, time.time, settings.sample_seconds)
     agent = Settings(
@@ -88,9 +94,17 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
         await runtime.close()
 
 
+def has_run(data_dir: Path) -> bool:
+    """Whether an agent has worked in this directory since its containers were ended last."""
+    return bool(recorded(data_dir)[0])
+
+
 async def end_containers(data_dir: Path, grace_seconds: float) -> int:
-    """Ask every container of this data directory to end, kill what stays, end the keeper. How many there were."""
-    runtime = await ProcessRuntime.open(data_dir)
+    """Ask every container of this data directory to end, kill what stays, end the keeper. How many there were.
+
+    Raises NoRuntime, KeeperFailed.
+    """
+    runtime = await open_runtime(data_dir)
     running = {each.id for each in await runtime.list() if each.state == "running"}
     for each in running:
         await runtime.signal(each, signal.SIGTERM)
@@ -102,11 +116,15 @@ async def end_containers(data_dir: Path, grace_seconds: float) -> int:
             await runtime.kill(state.id)
     async with asyncio.timeout(KILL_SECONDS):
         await _all_ended(runtime, set(running))
-    await runtime.stop_keeper()
+    if isinstance(runtime, ProcessRuntime):
+        await runtime.stop_keeper()
+    else:
+        await runtime.close()
+    forget(data_dir)
     return len(running)
 
 
-async def _all_ended(runtime: ProcessRuntime, left: set[str]) -> None:
+async def _all_ended(runtime: Chosen, left: set[str]) -> None:
     """Follow the runtime's changes until none of these runs."""
     left &= {each.id for each in await runtime.list() if each.state == "running"}
     if not left:

@@ -19,7 +19,7 @@ def probes():
 
 
 async def tried(probe, ports=()):
-    return await probes()._once(Container(name="main", ports=list(ports)), probe)
+    return await probes()._once(Container(name="main", ports=list(ports)), probe, "u_main_0")
 
 
 @asynccontextmanager

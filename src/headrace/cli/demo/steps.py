@@ -8,7 +8,7 @@ from typing import Any
 from headrace.cli.demo.enforced import Enforced, cpu_share, enforced, process_of
 from headrace.cli.demo.stage import Stage, StepFailed
 
-SERVER = ("up", "--detach", "--node-name", "node-a", "--port", "0", "--agents-port", "0")
+SERVER = ("up", "--detach", "--runtime", "process", "--node-name", "node-a", "--port", "0", "--agents-port", "0")
 SHARE = ("--simulated-devices", "--cpus", "1", "--memory", "1Gi", "--system-reserved", "cpu=100m,memory=128Mi")
 MANIFESTS = Path(__file__).parent / "manifests"
 MEBIBYTE = 1024 * 1024

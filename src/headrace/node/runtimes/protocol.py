@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Enforcement = Literal["enforced", "approximate", "none"]
 
@@ -18,12 +18,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What this runtime can do here, told on the Node: how each limit is enforced, and why not better."""
+    """What this runtime can do here, told on the Node: how each limit is enforced, and why not better.
+
+    `name` and `version` are the runtime's own; an empty version is headrace's. `images`: it runs images.
+    """
 
     cpu: Enforcement
     memory: Enforcement
     detail: str
     cgroup_version: Literal["v1", "hybrid", "v2", "none"]
+    name: str = "process"
+    version: str = ""
+    images: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,22 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A device node of the machine and where the container sees it; `permissions` of the devices cgroup: r, w, m."""
+
+    source: str
+    path: str
+    permissions: str = "rwm"
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """`id` is unique for ever: Pod uid, container name and attempt. The process is started exactly once for an id."""
+    """`id` is unique for ever: Pod uid, container name and attempt. The process is started exactly once for an id.
+
+    Only for runtimes with images: `image`, `pull_policy` (empty: Kubernetes' default), `image_entrypoint` (`argv` are
+    arguments of the image's own entrypoint), `non_root`, and an empty `working_dir`, which is the image's. A device of
+    `devices` is also among the mounts unless the container sees it where the machine has it.
+    """
 
     id: str
     pod_uid: str
@@ -53,6 +73,11 @@ class ContainerSpec:
     uid: int | None = None
     gid: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    pull_policy: str = ""
+    image_entrypoint: bool = False
+    non_root: bool = False
+    devices: Sequence[Device] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +101,18 @@ class ContainerState:
 
 
 class StartFailed(Exception):
-    """The process could not be started, in a container runtime's words; nothing was executed and nothing is left."""
+    """The process could not be started, in a container runtime's words; nothing was executed and nothing is left.
+
+    `reason` is that of the container's waiting state.
+    """
+
+    def __init__(self, message: str, reason: str = "RunContainerError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class RuntimeUnavailable(Exception):
+    """The runtime does not answer; containers run on. To be tried again."""
 
 
 class ApplyFailed(Exception):
@@ -133,4 +169,13 @@ class Runtime(Protocol):
 
     def changes(self) -> AsyncIterator[str]:
         """Ids of containers whose state changed (started, exited, OOM); all of them when some may have been missed."""
+        ...
+
+
+@runtime_checkable
+class Executes(Protocol):
+    """A runtime whose containers see another machine than the agent, so that a probe must run inside."""
+
+    async def execute(self, id: str, argv: Sequence[str]) -> tuple[int, str]:
+        """Exit code and output. Raises OSError when it cannot be run."""
         ...

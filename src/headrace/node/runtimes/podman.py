@@ -1,0 +1,372 @@
+"""The `podman` runtime: containers of images, started through Podman's REST API, limited by their cgroups.
+
+What is in force is read from the cgroup that /proc/PID/cgroup names, never from Podman: before 5.1 its inspect and its
+statistics tell the limits of the container's creation for ever (podman#17880, podman#22322).
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headrace.node.cgroups import amounts, hierarchy
+from headrace.node.cgroups.group import Group, Meter
+from headrace.node.keeper import identity
+from headrace.node.runtimes import podman_bodies as bodies
+from headrace.node.runtimes import podman_images as images
+from headrace.node.runtimes.podman_limits import Enforced, group_of
+from headrace.node.runtimes.podman_oom import OomWatch, memory_directory
+from headrace.node.runtimes.podman_socket import (
+    Podman,
+    PodmanGone,
+    PodmanRefused,
+    UnsafeSocket,
+    filters,
+    most_of_service,
+)
+from headrace.node.runtimes.protocol import (
+    ApplyFailed,
+    Capabilities,
+    ContainerSpec,
+    ContainerState,
+    Limits,
+    NotRunning,
+    StartFailed,
+)
+
+Rows = list[dict[str, Any]]
+START_SECONDS = 60.0
+EXECUTE_SECONDS = 60.0
+RETRY_SECONDS = 0.5
+KILLED = 137
+EVENTS = ("start", "died", "remove", "pause", "unpause")
+
+
+class PodmanRuntime:
+    """Use `open`. Containers of other data directories, and those that people made, are never touched."""
+
+    def __init__(self, podman: Podman, instance: str, version: str) -> None:
+        self._podman, self._instance, self._version = podman, instance, version
+        self._hierarchies = hierarchy.find()
+        self._states: dict[str, ContainerState] = {}
+        self._asked: dict[str, Limits] = {}  # in the caller's words; put back when a container was restarted
+        self._workloads: dict[str, str] = {}
+        self._watches: dict[str, OomWatch] = {}
+        self._oom: dict[str, bool] = {}  # of containers that have ended
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @classmethod
+    async def open(cls, data_dir: Path, socket: Path, call_seconds: float | None = None) -> "PodmanRuntime":
+        """Raises PodmanGone when nobody answers on the socket, UnsafeSocket, PodmanRefused."""
+        podman = Podman(socket) if call_seconds is None else Podman(socket, call_seconds)
+        try:
+            told = await podman.call("GET", "/info")
+            runtime = cls(podman, _instance(data_dir), str(told["version"]["Version"]))
+            await runtime._sweep()
+        except BaseException:
+            await podman.close()
+            raise
+        return runtime
+
+    async def close(self) -> None:
+        """Containers run on."""
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+        await self._podman.close()
+
+    def capabilities(self) -> Capabilities:
+        version = self._hierarchies.version
+        detail = f"podman {self._version} on {self._podman.path}, cgroup {version}"
+        return Capabilities("enforced", "enforced", detail, version, "podman", self._version, images=True)
+
+    # ---- containers
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        if (known := await self._known(spec)) is not None:
+            return known
+        try:
+            amounts.check(spec.limits)
+        except ApplyFailed as error:
+            raise StartFailed(str(error)) from None
+        image = await images.ensure(self._podman, spec.image, spec.pull_policy)
+        if spec.non_root and spec.uid is None and bodies.is_root(str(image.get("Config", {}).get("User") or "")):
+            raise StartFailed("container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
+        await asyncio.to_thread(_make_directory, Path(spec.log_path).parent)
+        name = self._name(spec.id)
+        try:
+            try:
+                body = bodies.create(spec, image["Id"], self._instance, most_of_service(self._podman.path))
+                await self._podman.call("POST", "/containers/create", body=body, seconds=START_SECONDS)
+            except PodmanRefused as refused:
+                raise StartFailed(str(refused), "CreateContainerError") from None
+            try:
+                await self._podman.call("POST", f"/containers/{name}/start", seconds=START_SECONDS)
+                found = await self._podman.call("GET", f"/containers/{name}/json")
+            except PodmanRefused as refused:
+                await self._podman.call("DELETE", f"/containers/{name}", {"force": "true", "v": "true"})
+                raise StartFailed(str(refused)) from None
+        except (PodmanGone, UnsafeSocket) as error:
+            raise StartFailed(str(error)) from None
+        self._asked[spec.id] = spec.limits
+        state = _inspected(spec, found)
+        self._remember(state, spec.pod)
+        return state
+
+    async def signal(self, id: str, number: int) -> None:
+        try:
+            await self._podman.call("POST", f"/containers/{self._name(id)}/kill", {"signal": str(number)})
+        except PodmanRefused:  # it has ended, or is gone
+            if await self._runs_by_podman(id):
+                raise
+
+    async def kill(self, id: str) -> None:
+        """The container's first process is its pid namespace's: with it the kernel kills all the others."""
+        await self.signal(id, 9)
+        with contextlib.suppress(PodmanRefused):  # a frozen process dies only when it is thawed
+            await self._podman.call("POST", f"/containers/{self._name(id)}/unpause")
+
+    async def remove(self, id: str) -> None:
+        try:
+            await self._podman.call("DELETE", f"/containers/{self._name(id)}", {"v": "true"}, seconds=START_SECONDS)
+        except PodmanRefused as refused:
+            if refused.status != 404:
+                raise
+        self._forget(id)
+
+    async def list(self) -> list[ContainerState]:
+        """Waits until Podman answers: nothing is known without it, and containers run on."""
+        known = set(self._states)  # what is started while Podman answers is not forgotten for missing in the answer
+        while True:
+            try:
+                rows = await self._rows()
+                break
+            except (PodmanGone, PodmanRefused):
+                await asyncio.sleep(RETRY_SECONDS)
+        found = []
+        for row in rows:
+            if row["State"] in bodies.LIVE | bodies.ENDED:
+                state = await self._state(row)
+                self._remember(state, row["Labels"].get(bodies.POD, ""))
+                found.append(state)
+        for id in known - {state.id for state in found}:
+            self._forget(id)
+        return found
+
+    async def changes(self) -> AsyncIterator[str]:
+        while True:
+            query = filters(type=["container"], label=[f"{bodies.INSTANCE}={self._instance}"])
+            try:
+                async with contextlib.aclosing(self._podman.lines("/events", {**query, "stream": "true"})) as events:
+                    async for event in events:
+                        if event is None:
+                            for state in await self.list():
+                                yield state.id
+                        elif isinstance(event, dict) and event.get("Action") in EVENTS:
+                            id = event["Actor"]["Attributes"].get(bodies.ID, "")
+                            if event["Action"] == "start":
+                                await self._put_back(id)
+                            yield id
+            except (PodmanGone, PodmanRefused, UnsafeSocket):
+                pass
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def execute(self, id: str, argv: Sequence[str]) -> tuple[int, str]:
+        body = {"AttachStdout": True, "AttachStderr": True, "Cmd": [*argv], "Tty": True}
+        try:
+            made = await self._podman.call("POST", f"/containers/{self._name(id)}/exec", body=body)
+            path = f"/exec/{made['Id']}"
+            output = await self._podman.call(
+                "POST", f"{path}/start", body={"Detach": False, "Tty": True}, seconds=EXECUTE_SECONDS
+            )
+            ended = await self._podman.call("GET", f"{path}/json")
+        except (PodmanRefused, PodmanGone) as error:
+            raise OSError(str(error)) from None
+        return int(ended["ExitCode"]), str(output or "")
+
+    # ---- limits
+
+    async def apply(self, id: str, limits: Limits) -> Limits:
+        async with self._locks.setdefault(id, asyncio.Lock()):
+            state = await self._running(id)
+            enforced = Enforced(self._podman, self._name(id), self._group(state), self._hierarchies.version)
+            found = await enforced.apply(id, limits)
+            self._asked[id] = limits
+        return amounts.settled(limits, found, enforced.group.kept(limits))
+
+    async def read(self, id: str) -> Limits:
+        group = self._group(await self._running(id))
+        try:
+            found = group.read()
+        except FileNotFoundError:
+            raise NotRunning(f"container {id} has exited") from None
+        asked = self._asked.get(id)
+        return found if asked is None else amounts.settled(asked, found, group.kept(asked))
+
+    async def metered(self, id: str) -> tuple[str, Meter] | None:
+        """For the sampler: namespace/pod/container and a new meter; None when it does not run."""
+        try:
+            state = await self._running(id)
+            return self._workloads[id], self._group(state).meter()
+        except (ApplyFailed, FileNotFoundError, KeyError):
+            return None
+
+    # ---- inside
+
+    def _name(self, id: str) -> str:
+        return bodies.container_name(self._instance, id)
+
+    async def _rows(self) -> Rows:
+        query = {"all": "true", **filters(label=[f"{bodies.INSTANCE}={self._instance}"])}
+        rows: Rows = await self._podman.call("GET", "/containers/json", query)
+        return rows
+
+    async def _sweep(self) -> None:
+        """Remove what was created but never started: the agent ended between the two."""
+        for row in await self._rows():
+            if row["State"] not in bodies.LIVE | bodies.ENDED:
+                await self._podman.call("DELETE", f"/containers/{row['Id']}", {"force": "true", "v": "true"})
+
+    async def _known(self, spec: ContainerSpec) -> ContainerState | None:
+        """The container of this id if it was ever started; one that was only created is removed. Raises StartFailed."""
+        name = self._name(spec.id)
+        try:
+            found = await self._podman.call("GET", f"/containers/{name}/json")
+            if found["State"]["Status"] in bodies.LIVE | bodies.ENDED:
+                state = _inspected(spec, found)
+                self._remember(state, spec.pod)
+                return state
+            await self._podman.call("DELETE", f"/containers/{name}", {"force": "true", "v": "true"})
+        except PodmanRefused as refused:
+            if refused.status != 404:
+                raise StartFailed(str(refused)) from None
+        except (PodmanGone, UnsafeSocket) as error:
+            raise StartFailed(str(error)) from None
+        return None
+
+    async def _runs_by_podman(self, id: str) -> bool:
+        try:
+            found = await self._podman.call("GET", f"/containers/{self._name(id)}/json")
+        except PodmanRefused:
+            return False
+        return bool(found["State"]["Running"] or found["State"]["Paused"])
+
+    async def _state(self, row: Mapping[str, Any]) -> ContainerState:
+        labels = row["Labels"]
+        id, live, pid = labels[bodies.ID], row["State"] in bodies.LIVE, int(row["Pid"] or 0)
+        known = self._states.get(id)
+        if live and known is not None and known.state == "running" and known.pid == pid:
+            return known
+        code = None if live else int(row["ExitCode"])
+        started = known.started_at if known is not None and not live else float(row["StartedAt"])
+        return ContainerState(
+            id=id,
+            pod_uid=labels[bodies.POD_UID],
+            container=labels[bodies.CONTAINER],
+            state="running" if live else "exited",
+            pid=pid,
+            start_ticks=_ticks(pid) if live else (known.start_ticks if known else 0),
+            started_at=started,
+            finished_at=None if live else max(started, float(row["ExitedAt"])),  # told in whole seconds
+            exit_code=code,
+            oom_killed=code == KILLED and await self._oom_killed(id),
+        )
+
+    def _remember(self, state: ContainerState, pod: str) -> None:
+        before = self._states.get(state.id)
+        self._states[state.id], self._workloads[state.id] = state, f"{pod}/{state.container}"
+        if state.state == "running" and (before is None or before.pid != state.pid or state.id not in self._watches):
+            self._drop_watch(state.id)
+            self._oom.pop(state.id, None)
+            with contextlib.suppress(OSError, ApplyFailed):  # it has ended already
+                directory = memory_directory(self._group(state).directories)
+                if directory is not None:
+                    self._watches[state.id] = OomWatch(directory)
+
+    def _forget(self, id: str) -> None:
+        self._drop_watch(id)
+        for kept in (self._states, self._asked, self._workloads, self._oom, self._locks):
+            kept.pop(id, None)
+
+    def _drop_watch(self, id: str) -> None:
+        watch = self._watches.pop(id, None)
+        if watch is not None:
+            watch.close()
+
+    async def _oom_killed(self, id: str) -> bool:
+        """State.OOMKilled stays false with runc on v1 although the kernel killed it."""
+        if id not in self._oom:
+            watch = self._watches.get(id)
+            killed = watch is not None and await watch.killed()
+            if not killed:
+                with contextlib.suppress(PodmanRefused, PodmanGone):
+                    found = await self._podman.call("GET", f"/containers/{self._name(id)}/json")
+                    killed = bool(found["State"].get("OOMKilled"))
+            self._oom[id] = killed
+            self._drop_watch(id)
+        return self._oom[id]
+
+    async def _running(self, id: str) -> ContainerState:
+        """By what is remembered while that very process runs, so that Podman is not asked each time."""
+        state = self._states.get(id)
+        if state is not None and state.state == "running" and identity.runs(state.pid, state.start_ticks):
+            return state
+        try:
+            rows = [row for row in await self._rows() if row["Labels"].get(bodies.ID) == id]
+        except (PodmanGone, PodmanRefused, UnsafeSocket) as error:
+            raise ApplyFailed(str(error)) from None
+        if not rows:
+            raise NotRunning(f"container {id} does not exist")
+        state = await self._state(rows[0])
+        if state.state != "running" or not identity.runs(state.pid, state.start_ticks):
+            raise NotRunning(f"container {id} has exited")
+        self._remember(state, rows[0]["Labels"].get(bodies.POD, ""))
+        return state
+
+    def _group(self, state: ContainerState) -> Group:
+        try:
+            return group_of(self._hierarchies, state.pid)
+        except (ProcessLookupError, KeyError):
+            raise NotRunning(f"container {state.id} has exited") from None
+
+    async def _put_back(self, id: str) -> None:
+        """A container that was restarted has the limits of its creation again: give it those it was to have."""
+        limits = self._asked.get(id)
+        if limits is not None:
+            with contextlib.suppress(ApplyFailed):  # the actuator tries again and tells of it
+                await self.apply(id, limits)
+
+
+def _inspected(spec: ContainerSpec, found: Mapping[str, Any]) -> ContainerState:
+    state = found["State"]
+    live, pid = state["Status"] in bodies.LIVE, int(state.get("Pid") or 0)
+    return ContainerState(
+        id=spec.id,
+        pod_uid=spec.pod_uid,
+        container=spec.container,
+        state="running" if live else "exited",
+        pid=pid,
+        start_ticks=_ticks(pid) if live else 0,
+        started_at=datetime.fromisoformat(state["StartedAt"]).timestamp(),
+        finished_at=None if live else datetime.fromisoformat(state["FinishedAt"]).timestamp(),
+        exit_code=None if live else int(state["ExitCode"]),
+        oom_killed=not live and bool(state.get("OOMKilled")),
+    )
+
+
+def _ticks(pid: int) -> int:
+    found = identity.stat(pid)
+    return found.start_ticks if found else 0
+
+
+def _make_directory(path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _instance(data_dir: Path) -> str:
+    """Two headraces with one Podman have their containers apart."""
+    return hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]

@@ -1,5 +1,6 @@
 """What must hold after every step. A step is a commit of the store, or a change of what runs on a node."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ class Laws:
     revision: int = 0
     commits: int = 0
     violations: list[Violation] = field(default_factory=list)
+    alarm: asyncio.Event = field(default_factory=asyncio.Event)
 
     def check(self) -> None:
         if self.violations:
@@ -46,6 +48,7 @@ class Laws:
 
     def broken(self, message: str) -> None:
         self.violations.append(Violation(message))
+        self.alarm.set()
 
     # After each commit
 

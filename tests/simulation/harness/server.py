@@ -1,19 +1,23 @@
 """The server of the simulation: LocalStore on a real SQLite file, killed by leaving it behind and opening a copy."""
 
 import asyncio
+import functools
 import itertools
 import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
+from unittest.mock import patch
 
 from headrace.api.objects import Object
 from headrace.objects.local import Caller, LocalStore
-from headrace.serve.shipped import install
+from headrace.serve import shipped
 from headrace.store.protocol import Unavailable
 from headrace.store.rows import Key, Rows, Write
 from headrace.store.sqlite import SQLiteRows, open_rows
+
+_definitions = functools.cache(shipped.shipped_definitions)  # to read YAML takes longer than to install what it says
 
 
 class Witness(Protocol):
@@ -60,7 +64,8 @@ class Server:
         self._store = LocalStore(
             WitnessedRows(self._rows, witness, self.last), wall=self._wall, new_uid=self._new_uid, caller=Caller()
         )
-        await install(self._store)
+        with patch.object(shipped, "shipped_definitions", _definitions):
+            await shipped.install(self._store)
         self.opened.set()
         return self._rows
 

@@ -1,7 +1,7 @@
 """What people do to it: they create, resize, delete, label, taint, and own things, at random and all at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
 
@@ -16,6 +16,7 @@ from headrace.api.kinds import (
 )
 from headrace.api.objects import Object, name_of, uid_of, version_of
 from headrace.store.protocol import Deletion, Propagation, Store, StoreError
+from headrace.store.rows import Key
 
 NAMESPACES = ("default", "team")
 PODS = 14
@@ -24,7 +25,7 @@ MOST_TAINTS = 3
 
 
 class Users:
-    """One after the other they act on the store; `near` is the store without faults.
+    """One after the other they act on the store; `near` is the store without faults, `last` what is in it.
 
     `tainted`: by node, the keys of their taints that were acknowledged. Nobody else may remove them.
     """
@@ -33,12 +34,14 @@ class Users:
         self,
         store: Store,
         near: Callable[[], Store],
+        last: Mapping[Key, Object],
         random: Random,
         nodes: tuple[str, ...],
         note: Callable[[str], None],
     ) -> None:
         self.tainted: dict[str, set[str]] = {name: set() for name in nodes}
-        self._store, self._near, self._random, self._nodes, self._note = store, near, random, nodes, note
+        self._store, self._near, self._last, self._random, self._nodes = store, near, last, random, nodes
+        self._note = note
         self._number = 0
 
     async def run(self, seconds: float) -> None:
@@ -80,12 +83,17 @@ class Users:
         self._number += 1
         return f"{prefix}-{self._number}"
 
-    async def _pods(self) -> list[Object]:
-        return (await self._store.list(POD)).items
+    def _all(self, kind: Kind) -> list[Object]:
+        """Without asking the store: that people see what is old is no fault, and to decode it all is dear."""
+        keys = sorted(key for key in self._last if key.resource == kind.resource)
+        return [self._last[key] for key in keys]
+
+    def _pods(self) -> list[Object]:
+        return self._all(POD)
 
     async def create_pod(self) -> None:
         namespace = self._random.choice(NAMESPACES)
-        if len(await self._pods()) >= PODS:
+        if len(self._pods()) >= PODS:
             return
         name = self._name("pod")
         containers = [
@@ -112,7 +120,7 @@ class Users:
         self._note(f"users: created Pod {namespace}/{name}")
 
     async def resize(self) -> None:
-        pods = [pod for pod in await self._pods() if (pod.get("spec") or {}).get("nodeName")]
+        pods = [pod for pod in self._pods() if (pod.get("spec") or {}).get("nodeName")]
         if not pods:
             return
         pod = self._random.choice(pods)
@@ -126,7 +134,7 @@ class Users:
 
     async def scale(self) -> None:
         """The same by a ResourceScalingAction, which is judged, followed, tried again and told."""
-        pods = [pod for pod in await self._pods() if (pod.get("spec") or {}).get("nodeName")]
+        pods = [pod for pod in self._pods() if (pod.get("spec") or {}).get("nodeName")]
         if not pods:
             return
         pod = self._random.choice(pods)
@@ -153,12 +161,12 @@ class Users:
         self._note(f"users: reserve {amounts} on {spec['node']}")
 
     async def give_up_reservation(self) -> None:
-        found = (await self._store.list(CAPACITY_RESERVATION)).items
+        found = self._all(CAPACITY_RESERVATION)
         if found:
             await self._store.delete(CAPACITY_RESERVATION, name_of(self._random.choice(found)), "default")
 
     async def delete_pod(self) -> None:
-        pods = await self._pods()
+        pods = self._pods()
         if not pods:
             return
         pod = self._random.choice(pods)
@@ -167,7 +175,7 @@ class Users:
         self._note(f"users: delete {name_of(pod)} grace {grace}")
 
     async def label(self) -> None:
-        pods = await self._pods()
+        pods = self._pods()
         if not pods:
             return
         pod = self._random.choice(pods)
@@ -210,7 +218,7 @@ class Users:
             await self._store.create(CONFIG_MAP, {"metadata": meta}, "default")
 
     async def delete_owner(self) -> None:
-        maps = (await self._store.list(CONFIG_MAP, "default")).items
+        maps = [each for each in self._all(CONFIG_MAP) if each["metadata"]["namespace"] == "default"]
         owners = [each for each in maps if name_of(each).startswith("owner")]
         if not owners:
             return
@@ -224,7 +232,7 @@ class Users:
         await self._store.create(CONFIG_MAP, {"metadata": {"name": "content"}}, name)
 
     async def delete_namespace(self) -> None:
-        names = [name_of(each) for each in (await self._store.list(NAMESPACE)).items]
+        names = [name_of(each) for each in self._all(NAMESPACE)]
         spaces = [name for name in names if name.startswith("space")]
         if spaces:
             await self._store.delete(NAMESPACE, self._random.choice(spaces))

@@ -69,16 +69,11 @@ class DeviceSearch:
                 continue
             chosen = replace(each, allocations=dict(zip(claims, outcome.results, strict=True)))
             if not has_alternatives(claims.values()):
-                return self._only(chosen, placements), ""
+                return [chosen], ""  # the others stay unsearched: they fit no better, and one is enough
             found[each.node], ranks[each.node] = chosen, rank(list(claims.values()), outcome.results)
         for node, more in normalized(ranks).items():
             found[node] = replace(found[node], score=found[node].score + more)
         return list(found.values()), ""
-
-    @staticmethod
-    def _only(chosen: Placement, placements: Sequence[Placement]) -> list[Placement]:
-        """The others stay unsearched: they fit no better, and one is enough."""
-        return [chosen if one.node == chosen.node else replace(one, reasons=("not searched",)) for one in placements]
 
     async def _search(self, node: Fields, claims: Sequence[Object]) -> Outcome:
         search = Search(node, claims, self._inventory, self._ids(), self._limit)

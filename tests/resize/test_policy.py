@@ -365,3 +365,15 @@ async def test_a_policy_is_refused_with_the_fields_that_are_wrong():
             "spec.triggers[0]",
             "spec.triggers[1].up.below",
         ]
+
+
+async def test_one_reading_causes_one_growth_however_soon_the_next_look_is():
+    async with measured(cpu="64") as here:
+        await here.pod("web", 130)
+        once = {"matching": 1, "of": 1}
+        trigger = {"metric": "latency", "resources": ["cpu"], "up": {"above": 300}, "samples": once}
+        await here.policy(max={"cpu": "1"}, cooldownSeconds={"up": 0}, stopAfterUps=0, triggers=[trigger])
+        for wanted in (260, 520, 1000):
+            here.monitoring.report(WEB, {"latency": 450.0})
+            await here.settle(0.3)
+            assert await here.limits("web") == (wanted, wanted, wanted)

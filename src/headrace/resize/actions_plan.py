@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace.api.amounts import MEMORY, PODS, Amounts, read, written
 from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of, version_of
-from headrace.api.times import from_time, to_time
+from headrace.api.times import from_time, to_micro_time, to_time
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.pods import contribution
 from headrace.resize import workload
@@ -281,7 +281,7 @@ class _Look:
 
     def _succeeded(self, pod: Object, why: str, reason: str) -> list[Action]:
         actual = workload.actual_limits(pod, self.name) or {}
-        more = {"actual": _amounts(actual), "finishTime": to_time(self.now), "failingSince": None}
+        more = {"actual": _amounts(actual), "finishTime": to_micro_time(self.now), "failingSince": None}
         message = f"{workload.words(actual)} was read back"
         return [
             *self._moved(why, "SYNCHRONIZED", reason, message, **more),
@@ -294,7 +294,7 @@ class _Look:
         if pod is not None and (actual := workload.actual_limits(pod, self.name)):
             more["actual"] = _amounts(actual)
         why = "rejected" if state_of(self.action) == "Pending" else "failed"
-        moved = self._moved(why, sync, reason, told, finishTime=to_time(self.now), **more)
+        moved = self._moved(why, sync, reason, told, finishTime=to_micro_time(self.now), **more)
         return [*moved, self._event("Warning", "ScalingFailed", f"{self._workload()}: {told}")]
 
     def _told(self, reason: str, message: str) -> str:

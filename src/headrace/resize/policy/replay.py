@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.api.amounts import CPU, MEMORY, Amounts, amount, written
 from headrace.api.objects import Object
-from headrace.api.times import to_time
+from headrace.api.times import to_micro_time
 from headrace.metrics.protocol import Usage, Value
 from headrace.resize.policy.decision import Container, Decision, Judged, Record, judge, words
 from headrace.resize.policy.spec import Policy
@@ -91,7 +91,11 @@ def _action(limits: Amounts, decision: Decision, at: float) -> Object:
     target = {name: written(name, amount) for name, amount in decision.target.items()}
     cause = {"metric": decision.metric, "value": decision.value}
     spec = {"workload": f"{POD}/{CONTAINER}", "current": current, "target": target, "cause": cause}
-    return {"metadata": {"name": str(at)}, "spec": spec, "status": {"state": "Succeeded", "finishTime": to_time(at)}}
+    return {
+        "metadata": {"name": str(at)},
+        "spec": spec,
+        "status": {"state": "Succeeded", "finishTime": to_micro_time(at)},
+    }
 
 
 def _number(line: Mapping[str, Any], name: str, number: int) -> float:

@@ -19,7 +19,7 @@ from headrace.api.kinds import (
 )
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of
 from headrace.devices.allocate.allocator import WORK_IN_ALL
-from headrace.devices.plan import RESERVED_LIMIT, claim_of_entry
+from headrace.devices.plan import claim_of_entry
 from headrace.ledger.pods import TERMINAL, charged, contribution
 from headrace.runtime.actions import Action, Again, Patch, Subresource
 from headrace.runtime.cache import Informers
@@ -28,6 +28,7 @@ from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
 from headrace.runtime.refusals import Refusal, Refusals
 from headrace.scheduling import extended, plan
+from headrace.scheduling.claims import missing_class, unmade, unusable
 from headrace.scheduling.devices import DeviceSearch
 from headrace.scheduling.filters import Wanted, host_ports
 from headrace.scheduling.kept import Kept, sort_of
@@ -145,8 +146,8 @@ class Scheduler:
     async def _look(self, key: str, pod: Object) -> Seen:
         if (pod.get("spec") or {}).get("schedulingGates"):
             return Seen(pod, ())
-        if unmade := _unmade_claim(pod):
-            told = f'waiting for the resourceclaim of entry "{unmade}" to be created from its template'
+        if entry := unmade(pod):
+            told = f'waiting for the resourceclaim of entry "{entry}" to be created from its template'
             return Seen(pod, (), waiting=told)
         if given := next((each for each in claim_keys(pod) if self.view.is_given(each, key)), ""):
             return Seen(pod, (), waiting=f"resource claim {given} is in the process of being allocated")
@@ -154,6 +155,8 @@ class Scheduler:
         candidates = list(self.view.candidates())
         claims, blocked = self._claims_of(pod)
         made = self._claims.get(f"{namespace_of(pod)}/{extended.claim_name(pod)}") if wanted.backed else None
+        if made is not None and metadata(made).get("deletionTimestamp"):
+            return Seen(pod, (), waiting=f'resourceclaim "{name_of(made)}" is being deleted')
         if made is not None:
             claims[name_of(made)] = made
         sort = sort_of(wanted)
@@ -192,15 +195,11 @@ class Scheduler:
             if name is None:
                 continue  # the status says that this entry needs none
             claim = self._claims.get(f"{namespace_of(pod)}/{name}")
-            if claim is None:
-                return {}, f'resourceclaim "{name}" not found'
-            if metadata(claim).get("deletionTimestamp"):
-                return {}, f'resourceclaim "{name}" is being deleted'
-            reserved = (claim.get("status") or {}).get("reservedFor") or ()
-            if len(reserved) >= RESERVED_LIMIT and not any(r.get("uid") == metadata(pod)["uid"] for r in reserved):
-                return {}, "resourceclaim in use"
+            if why := unusable(pod, entry, name, claim):
+                return {}, why
+            assert claim is not None
             claims[name] = claim
-        return claims, ""
+        return claims, missing_class(claims.values(), self.view.inventory.classes)
 
     def _pinned(
         self, placements: Sequence[Placement], claims: Mapping[str, Object], nodes: Mapping[str, Fields]
@@ -300,12 +299,6 @@ def is_pending(pod: Fields) -> bool:
         and (pod.get("status") or {}).get("phase") not in TERMINAL
         and (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME
     )
-
-
-def _unmade_claim(pod: Fields) -> str:
-    """The first entry of spec.resourceClaims whose claim has not been made from its template yet."""
-    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
-    return next((str(entry["name"]) for entry in entries if claim_of_entry(pod, entry) is None), "")
 
 
 def _placement_facts(node: Fields) -> tuple[object, ...]:

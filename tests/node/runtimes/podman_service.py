@@ -50,7 +50,9 @@ class Service:
         return ["podman", *places, "--runtime", "runc", *own, *arguments]
 
     def podman(self, *arguments: str, data: bytes = b"") -> str:
-        return subprocess.run(self.command(*arguments), input=data, capture_output=True, check=True).stdout.decode()
+        env = {name: value for name, value in os.environ.items() if name != "CONTAINER_HOST"}
+        done = subprocess.run(self.command(*arguments), input=data, capture_output=True, check=True, env=env)
+        return done.stdout.decode()
 
     def serve(self) -> None:
         self.socket.unlink(missing_ok=True)

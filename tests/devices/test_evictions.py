@@ -3,6 +3,8 @@
 import pytest
 
 from headrace.devices.evictions import Seen, plan
+from headrace.devices.taint_rule_status import Seen as RuleSeen
+from headrace.devices.taint_rule_status import plan as plan_rule
 from headrace.devices.taint_rules import selects, tainted
 from headrace.runtime.actions import Again, Delete, Event, Patch
 
@@ -75,3 +77,53 @@ def test_a_rules_taint_comes_after_the_drivers_own(selector, devices):
     assert [each["name"] for each in found if rule["spec"]["taint"] in each.get("taints", ())] == devices
     assert all(each["taints"][0] == TAINT for each in found if each["name"] == "y")
     assert selects(rule, SLICE) is bool(devices)
+
+
+RULE = {"metadata": {"name": "r", "generation": 2}, "spec": {"taint": {"key": "k", "effect": "NoExecute"}}}
+
+
+def with_effect(effect):
+    return {**RULE, "spec": {"taint": {"key": "k", "effect": effect}}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "reason", "words"),
+    [
+        pytest.param(
+            RuleSeen(RULE, [pod("a"), pod("b")]),
+            "True",
+            "PodsPendingEviction",
+            "2 pods need to be evicted in 1 namespace.",
+            id="what is still to do",
+        ),
+        pytest.param(
+            RuleSeen(RULE, evicted=1),
+            "False",
+            "Completed",
+            "1 pod evicted since starting the controller.",
+            id="what is done",
+        ),
+        pytest.param(RuleSeen(RULE), "False", "NotStarted", "", id="nothing to do yet"),
+        pytest.param(
+            RuleSeen(with_effect("NoSchedule")),
+            "False",
+            "OtherEffect",
+            "Eviction only happens for the NoExecute effect.",
+            id="an effect that evicts nobody",
+        ),
+        pytest.param(
+            RuleSeen(with_effect("None"), [pod()], published=3, allocated=1),
+            "False",
+            "NoEffect",
+            "3 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace",
+            id="a rule that only asks",
+        ),
+    ],
+)
+def test_a_rule_tells_what_it_does(seen, status, reason, words):
+    (patch,) = plan_rule(seen, NOW)
+    [condition] = patch.fields["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == (status, reason)
+    assert words in condition["message"]
+    told = {**seen.rule, "status": patch.fields["status"]}
+    assert plan_rule(RuleSeen(told, seen.pending, seen.evicted, seen.published, seen.allocated), NOW) == ()

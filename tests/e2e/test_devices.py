@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.processes import UP, headrace, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "devices"
+RULE = "gpu-1-is-repaired"
 KUBECTL = os.environ.get("HEADRACE_KUBECTL") or shutil.which("kubectl")
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
 
@@ -198,10 +199,11 @@ def test_a_taint_rule_evicts_who_has_the_device_and_keeps_it_from_others(plain):
     wait_for(
         "the Pod with gpu-1 is evicted", lambda: evicted not in [p["metadata"]["name"] for p in plain.list("pods")]
     )
+    wait_for("the rule says that it is done", lambda: "Completed" in str(plain.object("devicetaintrule", RULE)))
     plain.apply("claim-for-each-pod.yaml")
     told = wait_for("it says why it waits", lambda: plain.why(evicted))
     assert "the taint example.com/repair=fan:NoExecute" in told
-    plain.kubectl("delete", "devicetaintrule", "gpu-1-is-repaired")
+    plain.kubectl("delete", "devicetaintrule", RULE)
     assert plain.environment(evicted)["GPU_DEVICE_1"] == "gpu-1"
 
 

@@ -31,7 +31,7 @@ class Seen:
 
 def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     due = due_at(seen, now)
-    users = [pod for pod in seen.pods.values() if _is_evictable(pod)]
+    users = [pod for pod in seen.pods.values() if is_evictable(pod)]
     if due is None or not users:
         return ()
     when, why = due
@@ -63,7 +63,12 @@ def _tolerated(taint: Fields, tolerations: Sequence[Fields]) -> float | None:
     return min((max(0.0, float(each["tolerationSeconds"])) for each in matching), default=0.0)
 
 
-def _is_evictable(pod: Fields) -> bool:
+def is_tolerated_for_ever(taint: Fields, result: Fields) -> bool:
+    """Whether the device of this allocation result is kept whatever the taint, were its effect NoExecute."""
+    return _tolerated({**taint, "effect": EFFECT}, result.get("tolerations") or ()) is None
+
+
+def is_evictable(pod: Fields) -> bool:
     placed = (pod.get("spec") or {}).get("nodeName")
     ended = (pod.get("status") or {}).get("phase") in FINAL_PHASES
     return bool(placed) and not ended and not metadata(pod).get("deletionTimestamp")

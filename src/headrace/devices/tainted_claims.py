@@ -1,14 +1,14 @@
-"""Runs the eviction plan: claims whose allocated devices have a NoExecute taint lose their Pods."""
+"""Runs the eviction plan: claims whose allocated devices have a NoExecute taint lose their Pods; rules tell of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.api.kinds import DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields, Object, key_of, name_of, uid_of
-from headrace.devices import evictions
+from headrace.devices import evictions, taint_rule_status
 from headrace.devices.controller import BY_UID
 from headrace.devices.evictions import Seen
 from headrace.devices.taint_rules import selects
-from headrace.runtime.actions import Action
+from headrace.runtime.actions import Action, Delete
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
@@ -24,6 +24,7 @@ class DeviceTaintEvictions:
     name = "device-taint-evictions"
 
     def __init__(self, informers: Informers) -> None:
+        self.evicted: dict[str, int] = {}  # by where the taint came from, how many Pods went
         self._claims, self._pods = informers.of(RESOURCE_CLAIM), informers.of(POD)
         self._slices, self._rules = informers.of(RESOURCE_SLICE), informers.of(DEVICE_TAINT_RULE)
         self._claims.add_index(BY_POOL, lambda claim: {_pool(result) for result in _results(claim)})
@@ -62,13 +63,80 @@ class DeviceTaintEvictions:
                     yield from ((taint, told) for taint in device.get("taints") or ())
         for rule in self._rules:
             if selects(rule, _as_slice(result), str(result.get("device"))):
-                yield rule["spec"]["taint"], f"DeviceTaintRule {name_of(rule)}"
+                yield rule["spec"]["taint"], rule_origin(rule)
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
-        return evictions.plan(seen, now)
+        actions = evictions.plan(seen, now)
+        deletions = sum(isinstance(each, Delete) for each in actions)
+        if deletions:
+            for origin in {origin for taints in seen.taints for _, origin in taints}:
+                self.evicted[origin] = self.evicted.get(origin, 0) + deletions
+        return actions
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
         raise AssertionError(f"{key}: evicting asks for no capacity, yet the ledger refused: {refusal}")
+
+
+class DeviceTaintRuleStatus:
+    """For each rule: its condition. `evicted` is what the evictions have counted."""
+
+    name = "device-taint-rules"
+
+    def __init__(self, informers: Informers, evicted: Mapping[str, int]) -> None:
+        self._evicted = evicted
+        self._claims, self._pods = informers.of(RESOURCE_CLAIM), informers.of(POD)
+        self._slices, self._rules = informers.of(RESOURCE_SLICE), informers.of(DEVICE_TAINT_RULE)
+        self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
+        self.sources: Sequence[Source] = (
+            Source(self._rules),
+            Source(self._claims, self._rules_of_claim),
+            Source(self._pods, self._all_rules),
+        )
+
+    def _all_rules(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        """Where there are no rules, Pods cost nothing here."""
+        return [name_of(rule) for rule in self._rules]
+
+    def _rules_of_claim(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        results = [result for claim in (before, after) if claim is not None for result in _results(claim)]
+        return [name_of(rule) for rule in self._rules if any(selects(rule, _as_slice(result)) for result in results)]
+
+    async def observe(self, key: str) -> taint_rule_status.Seen | None:
+        rule = self._rules.get(key)
+        if rule is None:
+            return None
+        pending: dict[str, Object] = {}
+        allocated = 0
+        for claim in self._claims:
+            chosen = [each for each in _results(claim) if selects(rule, _as_slice(each), str(each.get("device")))]
+            allocated += len(chosen)
+            if chosen and any(not evictions.is_tolerated_for_ever(rule["spec"]["taint"], each) for each in chosen):
+                pending.update(self._users(claim))
+        published = sum(
+            selects(rule, each, str(device.get("name")))
+            for each in self._slices
+            for device in (each.get("spec") or {}).get("devices") or ()
+        )
+        evicted = self._evicted.get(rule_origin(rule), 0)
+        return taint_rule_status.Seen(rule, list(pending.values()), evicted, published, allocated)
+
+    def _users(self, claim: Object) -> Iterable[tuple[str, Object]]:
+        for each in (claim.get("status") or {}).get("reservedFor") or ():
+            for pod in self._pods.indexed(BY_UID, str(each.get("uid"))):
+                if evictions.is_evictable(pod):
+                    yield uid_of(pod), pod
+
+    def plan(self, seen: taint_rule_status.Seen, now: float) -> tuple[Action, ...]:
+        return taint_rule_status.plan(seen, now)
+
+    def refused(
+        self, key: str, seen: taint_rule_status.Seen, action: Writing, refusal: Refused, now: float
+    ) -> tuple[Action, ...]:
+        raise AssertionError(f"{key}: telling of a rule asks for no capacity, yet the ledger refused: {refusal}")
+
+
+def rule_origin(rule: Fields) -> str:
+    return f"DeviceTaintRule {name_of(rule)}"
 
 
 def _allocated(before: Object | None, after: Object | None) -> Iterable[str]:

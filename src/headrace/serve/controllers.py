@@ -10,7 +10,7 @@ from structlog.typing import FilteringBoundLogger
 from headrace.api.kinds import EVENT
 from headrace.devices.controller import Claims, PodClaims, Unconfirmed
 from headrace.devices.pool_health import ResourcePools
-from headrace.devices.tainted_claims import DeviceTaintEvictions
+from headrace.devices.tainted_claims import DeviceTaintEvictions, DeviceTaintRuleStatus
 from headrace.ledger.departed import unconfirmed_holder
 from headrace.objects.local import LocalStore
 from headrace.resize.action_controller import ActionController
@@ -60,7 +60,9 @@ def embedded_controllers(
     manager.add(scheduler, workers=WRITERS)
     manager.add(PodClaims(informers), workers=WRITERS)
     manager.add(Claims(informers, store, unconfirmed_end(store)), workers=WRITERS)
-    manager.add(DeviceTaintEvictions(informers))
+    evictions = DeviceTaintEvictions(informers)
+    manager.add(evictions)
+    manager.add(DeviceTaintRuleStatus(informers, evictions.evicted))
     manager.add(ResourcePools(informers))
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))

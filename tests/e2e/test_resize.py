@@ -1,5 +1,6 @@
 """Each sequence of the design through the real gRPC services: server, agent and client are processes of their own."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,7 +12,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from headrace.client.errors import ApiError
+from headrace.client.http import Client as HttpClient
 from headrace.client.kubeconfig import load
+from headrace.metrics.paths import METRICS_PATH
 from headrace.wire.generated import resize_pb2 as wire
 from headrace.wire.generated.resize_pb2_grpc import (
     ActionControllerStub,
@@ -99,6 +103,16 @@ def agent(server, client, directory, name, *options):
         process.wait()
 
 
+def push(kubeconfig, workload, latency):
+    """An application's own metric over HTTP."""
+
+    async def post():
+        async with HttpClient(load(kubeconfig)) as http:
+            await http.request("POST", METRICS_PATH, body={"workload": workload, "metrics": {"latency": latency}})
+
+    asyncio.run(post())
+
+
 def running(server, client, name, node, **more):
     server.run("apply", "-f", "-", text=pod(name, node, **more))
     wait_for(f"{name} runs", lambda: client.state(f"default/{name}/app").sync_state == STATES.SYNCHRONIZED)
@@ -116,6 +130,11 @@ def test_success_insufficient_and_not_required(server, client, tmp_path):
         assert answer.reason.startswith(
             "Insufficient CPU: node good: insufficient cpu: 3 more wanted, 2 available of 8"
         )
+        kept = client.manager.ValidateResourceUpdate(
+            wire.ValidateResourceUpdateRequest(workload_id=web, requested_cpu=4), timeout=SECONDS
+        )
+        assert (kept.allowed, kept.available_cpu_milli) == (True, 0)
+        assert f"CapacityReservation {kept.reservation}" in server.run("capacity", "good")
         refused = client.scale(web, target_cpu_limit=5)
         assert (refused.success, refused.reason, refused.sync_state) == (False, "InsufficientCPU", STATES.FAILED)
         assert refused.message.startswith("Insufficient CPU")
@@ -185,7 +204,10 @@ spec:
         server.run("apply", "-f", "-", text=policy)
         events = client.monitoring.WatchPerformanceEvents(wire.WatchPerformanceEventsRequest(workload_id=web))
         events.initial_metadata()
-        for _ in range(3):
+        push(server.kubeconfig, web, 450)
+        with pytest.raises(ApiError, match="cannot post path"):
+            push(server.directory / "viewer.kubeconfig", web, 450)
+        for _ in range(2):
             report = wire.ReportMetricsRequest(workload_id=web, metrics={"latency": 450.0})
             client.monitoring.ReportMetrics(report, timeout=SECONDS)
             time.sleep(0.05)  # readings of different moments

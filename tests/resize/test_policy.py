@@ -235,6 +235,7 @@ async def test_a_rejected_growth_is_tried_again_more_and_more_seldom():
         actions = await here.actions()
         assert {each["status"]["reason"] for each in actions} == {"InsufficientCPU"}
         assert 3 <= len(actions) <= 7
+        assert await here.condition("Insufficient") == ("True", "Insufficient", WEB)
 
 
 async def test_clamp_takes_what_there_is_and_defer_waits_for_more():

@@ -1,7 +1,7 @@
 """What one container is to be given, and why: growth at once, shrinking after a quiet while, never beyond bounds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -23,7 +23,7 @@ CHAIN_SECONDS = 600.0  # growths that did not help are held against a metric for
 SLACK_SECONDS = 3.0
 
 Direction = Literal["up", "down", "oom", "start"]
-Flag = Literal["Capped", "QuotaReached", "NoImprovement", "ConflictsWithHPA"]
+Flag = Literal["Capped", "QuotaReached", "NoImprovement", "ConflictsWithHPA", "Insufficient", "ScalingFailed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,7 @@ class _Look:
         verdicts = tuple(self._verdicts(limits))
         if any(not is_finished(each) for each in self.container.history):
             return Judged(verdicts=verdicts)
+        flags.update(self._last_failure())
         decision = self._start() or self._oom(limits, flags) or self._up(limits, flags)
         if decision is None:
             decision = self._down(limits)
@@ -147,6 +148,12 @@ class _Look:
                 continue  # not enough readings to say either
             found.append(Verdict(trigger.metric, latest[-1].value, trigger.up.at(limit), degraded))
         return found
+
+    def _last_failure(self) -> Iterator[Flag]:
+        """How the last action ended, where it ended badly."""
+        last = self.container.history[-1]["status"] if self.container.history else {}
+        if last.get("state") == "Failed":
+            yield "Insufficient" if str(last.get("reason")).startswith("Insufficient") else "ScalingFailed"
 
     # A replaced Pod starts with what its predecessor had
 

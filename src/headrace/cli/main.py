@@ -37,7 +37,7 @@ COMMANDS = {
 QUIET_GRPC = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 
 YOUNG_OBJECTS = 20_000
-"""Between two collections. A command mostly imports: with Python's 700 it collects code, that stays, dozens of times."""
+"""Between two collections. A command mostly imports: with Python's 700 it looks at code that stays dozens of times."""
 
 
 class Lazy(click.Group):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from headrace.node.runtimes.protocol import (
     MemoryInUse,
     Mount,
     NotRunning,
+    RuntimeUnavailable,
     StartFailed,
 )
 from tests.node.eventually import eventually
@@ -465,3 +467,48 @@ async def test_a_probe_runs_inside(home: Home) -> None:
     assert code != 0
     with pytest.raises(OSError, match="no such container"):
         await home.runtime.execute("never-was", ["true"])
+
+
+# ---- a service that hangs, and one that is started anew
+
+
+async def test_a_service_that_hangs_is_left_after_the_time_and_used_again_when_it_answers(home: Home) -> None:
+    await home.start("a", "sleep", "600", cpu_milli=500)
+    impatient = await PodmanRuntime.open(home.directory, home.service.socket, call_seconds=1)
+    [found] = await impatient.list()
+    process = home.service.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        assert (await impatient.read("a")).cpu_milli == 500
+        began = time.monotonic()
+        with pytest.raises(ApplyFailed, match=r"did not answer .* within 1 s: the previous limits are in force"):
+            await impatient.apply("a", Limits(300))
+        with pytest.raises(StartFailed, match="did not answer"):
+            await impatient.start(home.spec("b", "true"))
+        with pytest.raises(RuntimeUnavailable, match="did not answer"):
+            await impatient.kill("a")
+        assert time.monotonic() - began < 8
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert (await impatient.apply("a", Limits(400))).cpu_milli == 400
+    assert found.id == "a"
+    await impatient.close()
+
+
+async def test_all_are_told_again_when_the_stream_of_events_was_broken(home: Home) -> None:
+    await home.start("a", "sleep", "600")
+    told: list[str] = []
+
+    async def follow() -> None:
+        async for id in home.runtime.changes():
+            told.extend([id])
+
+    task = asyncio.create_task(follow())
+    await eventually(lambda: told)
+    home.service.stop()
+    told.clear()
+    home.service.serve()
+    await eventually(lambda: told == ["a"])
+    assert (await home.state("a")).state == "running"  # type: ignore[union-attr]
+    task.cancel()

@@ -175,7 +175,7 @@ class Registration:
         if known.get(STRAYS) != told:
             wanted[STRAYS] = told
         confirmed = self._confirmed()
-        if confirmed is not None and int(confirmed) > int(known.get(CONFIRMED) or 0):
+        if confirmed is not None and confirmed != known.get(CONFIRMED):  # whatever another has written there
             wanted[CONFIRMED] = confirmed
         if wanted:
             self.node = await self._store.patch(NODE, self._name, fields={"metadata": {"annotations": wanted}})

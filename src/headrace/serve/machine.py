@@ -22,6 +22,7 @@ from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
 from headrace.serve.share import share_of_this_machine
+from headrace.serve.sole import sole_agent
 
 KILL_SECONDS = 10.0
 
@@ -60,6 +61,11 @@ class AgentSettings:
 
 async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
     """Until cancelled; containers run on. Raises JoinFailed, Unreachable, KeeperFailed, NoRuntime, ValueError."""
+    async with sole_agent(settings.data_dir):
+        await _run_agent(settings, log, ready)
+
+
+async def _run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
     machine = share_of_this_machine(settings.cpus, settings.memory_bytes, settings.reserved or {})
     await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
     runtime = await open_runtime(settings.data_dir, settings.runtime, settings.podman_socket)

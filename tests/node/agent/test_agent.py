@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from headrace.api.kinds import CONFIG_MAP, EVENT, LEASE, NODE, POD
+from headrace.node.registration import CONFIRMED
 from headrace.node.runtimes.protocol import Limits, MemoryInUse
 from headrace.runtime.clock import LoopClock
 from headrace.store.protocol import Deletion
@@ -44,6 +45,18 @@ async def test_a_node_and_its_lease_appear(tmp_path):
         assert (await store.get(LEASE, "node-a", "kube-node-lease"))["spec"]["renewTime"] > first
         again = await store.get(NODE, "node-a")
         assert again["status"] == node["status"]  # a heartbeat is a Lease, not a Node
+
+
+@pytest.mark.parametrize("written", ["abc", "999999999", "-1", "²"])
+async def test_what_somebody_writes_into_the_confirmed_revision_ends_no_agent_and_does_not_stay(tmp_path, written):
+    """`kubectl annotate node` ended the agent for ever, or freed what was deleted before it had ended."""
+    store = await open_store()
+    async with running_agent(store, SimulatedRuntime(wall), tmp_path):
+        await asyncio.sleep(2)
+        told = (await store.get(NODE, "node-a"))["metadata"]["annotations"][CONFIRMED]
+        await store.patch(NODE, "node-a", fields={"metadata": {"annotations": {CONFIRMED: written}}})
+        await asyncio.sleep(25)
+        assert (await store.get(NODE, "node-a"))["metadata"]["annotations"][CONFIRMED] == told
 
 
 async def test_a_pod_runs_is_told_of_as_a_kubelet_would_and_goes(tmp_path):

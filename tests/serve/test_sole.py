@@ -1,0 +1,16 @@
+"""Two agents never share a directory."""
+
+import os
+
+import pytest
+
+from headrace.serve.sole import sole_agent
+
+
+async def test_a_second_agent_is_told_who_is_there_and_the_next_gets_in(tmp_path):
+    async with sole_agent(tmp_path / "agent"):
+        with pytest.raises(RuntimeError, match=f"in use by the agent with pid {os.getpid()}: stop that one"):
+            async with sole_agent(tmp_path / "agent", wait_seconds=0.15):
+                pass
+    async with sole_agent(tmp_path / "agent", wait_seconds=0):
+        pass

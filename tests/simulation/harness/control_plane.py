@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from headrace.api import kinds
-from headrace.devices.controller import Claims, PodClaims
+from headrace.devices.controller import Claims, PodClaims, Unconfirmed
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
 from headrace.resize.reservations import Reservations
@@ -48,7 +48,10 @@ async def _yield_now() -> None:
     await asyncio.sleep(0)
 
 
-def control_plane(store: Store, wall: Callable[[], float], random: Random) -> ControllerManager:
+def control_plane(
+    store: Store, wall: Callable[[], float], random: Random, unconfirmed: Unconfirmed
+) -> ControllerManager:
+    """`unconfirmed` asks the ledger of the server, as it is to the controllers that run beside it."""
     clock = LoopClock(wall)
     manager = ControllerManager(
         store,
@@ -71,7 +74,7 @@ def control_plane(store: Store, wall: Callable[[], float], random: Random) -> Co
         workers=4,
     )
     manager.add(PodClaims(informers))
-    manager.add(Claims(informers, store))
+    manager.add(Claims(informers, store, unconfirmed))
     manager.add(GarbageCollector(informers, store, COLLECTED))
     manager.add(NamespaceDeletion(informers, store, lambda: CONTENT, (kinds.POD, kinds.CONFIG_MAP)))
     manager.add(NodeLifecycle(informers, clock))

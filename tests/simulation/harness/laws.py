@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.api.kinds import CAPACITY_RESERVATION
+from headrace.api.kinds import CAPACITY_RESERVATION, RESOURCE_CLAIM
 from headrace.api.objects import Object
 from headrace.ledger.books import Books
 from headrace.store.rows import Key, Write
 from tests.simulation.harness.containers import Container, Machine
+from tests.simulation.harness.device_laws import DeviceLaws
 from tests.simulation.harness.model import (
     RESOURCES,
     DepartedModel,
@@ -41,6 +42,13 @@ class Laws:
     commits: int = 0
     violations: list[Violation] = field(default_factory=list)
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
+    devices: DeviceLaws = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.devices = DeviceLaws(self.broken, self._runs)
+
+    def _runs(self, pod_uid: str) -> bool:
+        return any(each.spec.pod_uid == pod_uid for machine in self.machines.values() for each in machine.running())
 
     def check(self) -> None:
         if self.violations:
@@ -63,6 +71,8 @@ class Laws:
             self._node_committed(write)
         elif write.key.resource == CAPACITY_RESERVATION.resource:
             self._reservation_committed(write)
+        elif write.key.resource == RESOURCE_CLAIM.resource:
+            self.devices.claim_committed(write)
         self.truth()
 
     def _pod_committed(self, write: Write, revision: int) -> None:
@@ -73,6 +83,7 @@ class Laws:
                 self._deleted(write, DepartedModel(revision, before))
             return
         after = self.pods[key] = pod_model(write.object)
+        self.devices.pod_committed(write.object)
         if after.is_charged:
             self._no_admission_overcommits(key, before, after)
 
@@ -143,6 +154,7 @@ class Laws:
                 continue
             for container in machine.running():
                 self._is_covered(node, container)
+                self.devices.is_covered(container.spec.pod_uid)
 
     def _is_covered(self, node: str, container: Container) -> None:
         uid, name = container.spec.pod_uid, container.spec.container

@@ -17,15 +17,16 @@ from tests.simulation.harness.users import Users
 def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Machine], users: Users) -> Iterator[str]:
     """Law 6, object by object: what is not as it should be, in sentences."""
     for key, obj in last.items():
-        if "deletionTimestamp" in obj["metadata"]:
+        if "deletionTimestamp" in obj["metadata"] and key not in laws.devices.claims:
             yield f"law 6: {key} is still being deleted: {obj['metadata']}"
         if key.resource == "pods":
-            yield from _pod(key, obj, laws, machines)
+            yield from _pod(key, obj, last, laws, machines)
         elif key.resource == "nodes":
             yield from _node(key, obj, users)
         elif key.resource == RESOURCE_SCALING_ACTION.resource:
             yield from _action(key, obj, last)
     yield from _left_behind(last, machines)
+    yield from laws.devices.unsettled(last)
     if laws.departed:
         yield f"law 6: never confirmed: {laws.departed}"
 
@@ -76,13 +77,15 @@ def _node(key: Key, node: Object, users: Users) -> Iterator[str]:
         yield f"an acknowledged write of somebody else was lost: node {key.name} had the taint {lost}"
 
 
-def _pod(key: Key, pod: Object, laws: Laws, machines: Mapping[str, Machine]) -> Iterator[str]:
+def _pod(
+    key: Key, pod: Object, last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Machine]
+) -> Iterator[str]:
     name = f"{key.namespace}/{key.name}"
     model = pod_model(pod)
     if model.ended:
         return
     if not model.node:
-        yield from _unbound(name, pod, laws)
+        yield from _unbound(name, pod, last, laws)
         return
     yield from _resize(name, pod, laws)
     yield from _containers(name, pod, model, machines[model.node])
@@ -143,11 +146,13 @@ def _without_record(status: Object) -> Object:
     return {name: value for name, value in status.items() if name != "allocatedResources"}
 
 
-def _unbound(name: str, pod: Object, laws: Laws) -> Iterator[str]:
+def _unbound(name: str, pod: Object, last: Mapping[Key, Object], laws: Laws) -> Iterator[str]:
     wish = pod_model(pod).wish(None)
     for node, facts in laws.nodes.items():
         held = laws.held_on(node)
-        if all(held[number] + wish[number] <= facts.allocatable[number] for number in range(len(RESOURCES))):
+        if laws.devices.may_be_on(node, pod, last) and all(
+            held[number] + wish[number] <= facts.allocatable[number] for number in range(len(RESOURCES))
+        ):
             yield f"law 6: {name} is not bound, and fits on {node}: {wish} beside {held} of {facts.allocatable}"
 
 

@@ -7,19 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import structlog
 
 from headrace.api.kinds import NAMESPACE, Kind
+from headrace.node import devices
 from headrace.node import machine as node_machine
 from headrace.node.agent import Agent, Settings
 from headrace.node.runtimes.protocol import Limits
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
+from headrace.serve.controllers import unconfirmed_end
 from headrace.store.protocol import AlreadyExists
 from headrace.store.verify import folded
 from tests.simulation.harness.containers import MEBIBYTE, Machine, SimulatedRuntime, Trouble
 from tests.simulation.harness.control_plane import control_plane
+from tests.simulation.harness.device_users import found
+from tests.simulation.harness.driver import SimulatedDriverClient
 from tests.simulation.harness.faults import Faults, FaultyStore
 from tests.simulation.harness.laws import Laws, Violation
 from tests.simulation.harness.loop import run
@@ -119,8 +124,12 @@ class Simulation:
 
     async def _control(self, process: Process) -> None:
         store = self._client(process, "system:headrace")
-        self._manager = control_plane(store, self.wall, self._stream(f"controllers {process.starts}"))
+        random = self._stream(f"controllers {process.starts}")
+        self._manager = control_plane(store, self.wall, random, self._unconfirmed)
         await self._manager.run()
+
+    def _unconfirmed(self, pod: str) -> str:
+        return unconfirmed_end(self._server.store("system:headrace"))(pod)
 
     def _agent(self, name: str) -> Callable[[Process], object]:
         async def main(process: Process) -> None:
@@ -174,6 +183,7 @@ class Simulation:
                 await self._server.store("system:admin").create(NAMESPACE, {"metadata": {"name": name}})
             except AlreadyExists:
                 continue
+        await found(self._server.store("system:admin"), NODES, NAMESPACES)
 
     async def _cause_trouble(self) -> None:
         for machine in self._machines.values():
@@ -304,13 +314,14 @@ def simulate(seed: int, faults: Faults | None = None) -> Told:
             return await simulation.run()
 
         try:
-            return run(main())
+            with patch.object(devices, "DriverClient", SimulatedDriverClient):
+                return run(main())
         except BaseExceptionGroup as group:
-            found = _first(group)
-            found.add_note(f"replay it with: make simulate SEED={seed}")
+            first = _first(group)
+            first.add_note(f"replay it with: make simulate SEED={seed}")
             if simulation is not None:
-                found.add_note("\n".join(simulation.told.trace[-60:]))
-            raise found from None
+                first.add_note("\n".join(simulation.told.trace[-60:]))
+            raise first from None
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

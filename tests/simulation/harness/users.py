@@ -17,6 +17,7 @@ from headrace.api.kinds import (
 from headrace.api.objects import Object, name_of, uid_of, version_of
 from headrace.store.protocol import Deletion, Propagation, Store, StoreError
 from headrace.store.rows import Key
+from tests.simulation.harness.device_users import DeviceUsers
 
 NAMESPACES = ("default", "team")
 PODS = 14
@@ -42,6 +43,7 @@ class Users:
         self.tainted: dict[str, set[str]] = {name: set() for name in nodes}
         self._store, self._near, self._last, self._random, self._nodes = store, near, last, random, nodes
         self._note = note
+        self._devices = DeviceUsers(store, last, random, nodes)
         self._number = 0
 
     async def run(self, seconds: float) -> None:
@@ -64,6 +66,9 @@ class Users:
             (3, self.reserve),
             (3, self.give_up_reservation),
             (6, self.label),
+            (4, self._devices.create_claim),
+            (3, self._devices.delete_claim),
+            (5, self._devices.change_slice),
             (2, self.taint),
             (4, self.create_owned),
             (4, self.delete_owner),
@@ -113,7 +118,10 @@ class Users:
             "restartPolicy": self._random.choice(("Always", "Always", "OnFailure", "Never")),
             "terminationGracePeriodSeconds": self._random.choice((0, 1, 5, 30)),
         }
-        if self._random.random() < 0.15:
+        if entry := self._devices.claim_of_new_pod(namespace):
+            spec["resourceClaims"] = [entry]
+            containers[0]["resources"]["claims"] = [{"name": entry["name"]}]
+        elif self._random.random() < 0.15:
             spec["nodeName"] = self._random.choice(self._nodes)
         labels = {"headrace.dev/managed": "true"} if self._random.random() < 0.7 else {}
         await self._store.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)

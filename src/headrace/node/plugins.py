@@ -1,9 +1,11 @@
 """Finds DRA drivers as a kubelet does: each puts a registration socket into the plug-in registry directory.
 
-A driver is known while its socket is there. A new file under an old name is a driver that started again.
+A driver is known while its socket is there and somebody listens: one that was killed leaves the file. A new file under
+an old name is a driver that started again.
 """
 
 import asyncio
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +68,11 @@ class Plugins:
                 continue
             if path.is_socket():
                 seen[path] = (status.st_ino, status.st_ctime_ns)
-        gone = [path for path, (identity, _) in self._known.items() if seen.get(path) != identity]
+        gone = [
+            path
+            for path, (identity, plugin) in self._known.items()
+            if seen.get(path) != identity or (plugin is not None and not _listens(path))
+        ]
         for path in gone:
             _, plugin = self._known.pop(path)
             if plugin is not None:
@@ -103,6 +109,18 @@ class Plugins:
         # As the kubelet does: the first of the driver's that we know too.
         service = next(each for each in info.supported_versions if each in VERSIONS)
         return Plugin(info.name, info.endpoint, service)
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:  # it has more callers than it takes at once
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def channel_to(path: str) -> grpc.aio.Channel:

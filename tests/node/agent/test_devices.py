@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from contextlib import asynccontextmanager
@@ -279,6 +280,39 @@ async def test_a_driver_that_starts_again_is_found_again():
         assert here.plugins.get(NAME) == before
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+KILLED_DRIVER = """
+import asyncio, sys
+from pathlib import Path
+import structlog
+from headrace.devices.driver.services import serve_registration
+
+async def main():
+    directory = Path(sys.argv[1])
+    socket, log = directory / "plugins_registry" / "killed.sock", structlog.get_logger()
+    server = await serve_registration(socket, "killed.example.com", directory / "dra.sock", object(), log)
+    print("ready", flush=True)
+    await server.wait_for_termination()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_driver_that_was_killed_is_known_no_more_though_its_socket_is_still_there():
+    async with site() as here:
+        command = (sys.executable, "-c", KILLED_DRIVER, str(here.directory))
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        try:
+            assert await process.stdout.readline() == b"ready\n"
+            await here.plugins.look()
+            assert here.plugins.names() == [NAME, "killed.example.com"]
+        finally:
+            process.kill()
+            await process.wait()
+        assert (here.directory / "plugins_registry" / "killed.sock").is_socket()
+        await here.plugins.look()
+        assert here.plugins.names() == [NAME]
 
 
 async def test_a_socket_that_does_not_answer_is_asked_again_until_it_does():

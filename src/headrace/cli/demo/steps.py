@@ -17,7 +17,7 @@ SLICE = "node-a-gpu.example.com-x7k2p"
 
 def start(stage: Stage) -> None:
     stage.say("One command brings an API server on SQLite, the controllers and an agent for this machine.")
-    stage.headrace(*SERVER, *SHARE, shown=(*SERVER[:4], *SHARE))
+    stage.headrace(*SERVER, *SHARE, shown=(*SERVER[:6], *SHARE))
     stage.wait_for("node node-a is Ready", lambda: _ready(stage))
     stage.wait_for("the driver's devices are published", lambda: _exists(stage, "resourceslice", SLICE))
     stage.kube("get", "nodes,resourceslices", instead=("get", "nodes"))

@@ -120,7 +120,7 @@ def _detached(directory: Path, node: str | None) -> None:
     if (running := announced(directory)) is not None:
         raise click.ClickException(f"headrace runs already in {directory} (pid {running.pid}): `headrace down` ends it")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = directory / "headrace.log"
+    log, began = directory / "headrace.log", time.time()
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace.cli", *(each for each in sys.argv[1:] if each != "--detach")],
@@ -140,20 +140,34 @@ def _detached(directory: Path, node: str | None) -> None:
     click.echo(f"headrace serves {running.url} (pid {running.pid}, log {log})")
     click.echo(f"kubeconfig: {running.kubeconfig}")
     if node is not None:
-        _wait_for_node(str(running.kubeconfig), node, deadline, log)
+        _wait_for_node(str(running.kubeconfig), node, began, deadline, log)
 
 
-def _wait_for_node(kubeconfig: str, node: str, deadline: float, log: Path) -> None:
+def _wait_for_node(kubeconfig: str, node: str, began: float, deadline: float, log: Path) -> None:
+    """Ready, and said so since `began`: a Node of an earlier run says that it is ready for a while."""
     from headrace.cli.connection import run
 
-    found: dict[str, Any] = {"nodes": {}}
-    while found["nodes"].get(node) != "Ready":
+    found: dict[str, Any] = {"nodes": {}, "renewed": {}}
+    while found["nodes"].get(node) != "Ready" or found["renewed"].get(node, 0.0) < began:
         if time.monotonic() > deadline:
             told = found["nodes"].get(node, "it has not registered")
+            told = "its agent has not reported" if told == "Ready" else told
             raise click.ClickException(f"node {node}: {told} after {READY_SECONDS:.0f} s; see {log}")
         time.sleep(LOOK_SECONDS)
         run(_nodes(kubeconfig, found))
+        run(_renewed(kubeconfig, found))
     click.echo(f"node {node} is ready")
+
+
+async def _renewed(kubeconfig: str, found: dict[str, Any]) -> None:
+    from headrace.api.kinds import LEASE
+    from headrace.api.times import from_time
+    from headrace.cli.connection import Target, connected
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(Target(kubeconfig, None, None)) as (client, _):
+        leases = (await KubernetesStore(client).list(LEASE, "kube-node-lease")).items
+    found["renewed"] = {each["metadata"]["name"]: from_time(each["spec"]["renewTime"]) for each in leases}
 
 
 @click.command()

@@ -46,3 +46,21 @@ def test_a_forgotten_workload_has_no_samples() -> None:
     metrics.forget("a")
     metrics.forget("a")
     assert metrics.latest("a") is None
+
+
+def test_a_clock_that_was_set_back_begins_anew() -> None:
+    metrics = MemoryMetrics()
+    for at in (1000, 1001, 940, 941):
+        metrics.record("a", usage(at))
+    assert [each.at for each in metrics.samples("a", 0)] == [940, 941]
+
+
+def test_an_applications_values_are_kept_by_name_bounded_and_forgotten_with_it() -> None:
+    metrics = MemoryMetrics(samples=3)
+    for at in range(5):
+        metrics.record_value("a", "latency", float(at), float(at))
+    metrics.record_value("a", "fps", 25.0, 1.0)
+    assert [each.value for each in metrics.values("a", "latency", 3.0)] == [3.0, 4.0]
+    assert len(metrics.values("a", "latency", 0)) == 3
+    metrics.forget("a")
+    assert metrics.values("a", "fps", 0) == []

@@ -8,11 +8,13 @@ from headrace.metrics.protocol import Usage, Value
 
 SAMPLES = 900  # a quarter of an hour at 1 Hz
 WORKLOADS = 2000  # the one not heard of for the longest goes first
+SET_BACK_SECONDS = 60.0
 SERIES = 4000  # of applications' own metrics, all together
 
 
 class MemoryMetrics:
-    """Samples come in the order of time; one older than the latest (clock set back) is dropped."""
+    """Samples come in the order of time; one a little older than the latest is dropped, and a clock that was set back
+    begins a workload's ring anew."""
 
     def __init__(self, samples: int = SAMPLES, workloads: int = WORKLOADS) -> None:
         self._samples, self._workloads = samples, workloads
@@ -27,6 +29,8 @@ class MemoryMetrics:
                 self._rings.popitem(last=False)
         else:
             self._rings.move_to_end(workload)
+        if ring and usage.at < ring[-1].at - SET_BACK_SECONDS:
+            ring.clear()
         if not ring or usage.at >= ring[-1].at:
             ring.append(usage)
 

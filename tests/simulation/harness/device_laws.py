@@ -1,5 +1,6 @@
 """Law 5: a device has one claim, a claim is given up only when nobody runs on it, and nobody runs without it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -65,6 +66,16 @@ class DeviceLaws:
         for key, (devices, by) in self.claims.items():
             if not by & alive:
                 yield f"law 5: {key} still holds {devices} for {by}, and nobody uses it"
+
+        yield from self._made_twice(last)
+
+    def _made_twice(self, last: Mapping[Key, Object]) -> Iterator[str]:
+        """A claim is made once for each entry of a Pod, however often the reply was lost."""
+        claims = (obj for key, obj in last.items() if key.resource == RESOURCE_CLAIM.resource)
+        owners = Counter(each["uid"] for claim in claims for each in claim["metadata"].get("ownerReferences") or ())
+        for uid, count in owners.items():
+            if count > self.needs.get(uid, 0):
+                yield f"law 5: Pod {uid} has {count} claims, and asks for {self.needs.get(uid, 0)}"
 
     def may_be_on(self, node: str, pod: Object, last: Mapping[Key, Object]) -> bool:
         """Whether the devices that the Pod waits for are there, by a naive count: each of its claims asks for one."""

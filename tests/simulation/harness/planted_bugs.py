@@ -1,17 +1,23 @@
 """Bugs to plant, each a mistake that somebody could make: a checker is believed only when it finds them."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from headrace.devices import plan as claims
+from headrace.devices.allocate.inventory import Inventory
+from headrace.ledger.devices import Pool
 from headrace.ledger.node import Ledger
 from headrace.ledger.pods import Contribution
 from headrace.node import pod_worker
+from headrace.node.pods import Pods
 from headrace.resize import plan as resize
 from headrace.runtime import controller
 from headrace.runtime.actions import Patch
+from headrace.runtime.cache import Informer
 from headrace.runtime.perform import perform
 from tests.simulation.harness.faults import Faults
 
@@ -84,6 +90,47 @@ def _a_watch_event_is_lost() -> Iterator[Faults]:
     yield Faults(watch_lost=0.05)
 
 
+@contextmanager
+def _devices_that_are_given_are_not_counted() -> Iterator[None]:
+    """Neither where they are chosen nor where it is written that somebody has them."""
+    with (
+        patch.object(Inventory, "hold", lambda self, owner, results: None),
+        patch.object(Inventory, "put_claim", lambda self, key, claim: None),
+        patch.object(Pool, "admit", Pool.record),
+    ):
+        yield
+
+
+@contextmanager
+def _after_gone_nothing_is_listed() -> Iterator[Faults]:
+    """The watch goes on from where the store is, and the cache keeps what it had: stale from then on."""
+    listed = Informer._list
+
+    async def resumed(self: Any) -> None:
+        if self.is_synced:
+            self._revision = (await self._store.list(self.kind, limit=1)).revision
+        else:
+            await listed(self)
+
+    with patch.object(Informer, "_list", resumed):
+        yield Faults(watch_gone=0.05)
+
+
+@contextmanager
+def _a_retry_makes_another_claim() -> Iterator[Faults]:
+    """Its name is not computed but drawn: after a lost reply nobody finds again what was made."""
+    numbers = itertools.count()
+    with patch.object(claims, "generated_name", lambda pod, entry: f"{pod['metadata']['name']}-{next(numbers)}"):
+        yield Faults(reply_lost=0.1)
+
+
+@contextmanager
+def _what_was_seen_is_confirmed() -> Iterator[None]:
+    """The agent confirms a forced deletion when its watch tells it, not when the containers have ended."""
+    with patch.object(Pods, "confirmed", lambda self: self._revision() or None):
+        yield
+
+
 PLANTED = (
     PlantedBug("held is what is admitted, not the larger of that and what is so", _held_is_what_is_admitted),
     PlantedBug("the guard judges no update of a Pod", _the_guard_judges_no_update),
@@ -91,4 +138,8 @@ PLANTED = (
     PlantedBug("a shrink is admitted before the node has told", _a_shrink_is_admitted_before_the_node_has_told),
     PlantedBug("the agent echoes what was admitted", _the_agent_echoes_what_was_admitted),
     PlantedBug("a watch event is lost", _a_watch_event_is_lost),
+    PlantedBug("a device is granted twice", _devices_that_are_given_are_not_counted),
+    PlantedBug("a watch that is gone is resumed without a list", _after_gone_nothing_is_listed),
+    PlantedBug("a retry after a lost reply makes another claim", _a_retry_makes_another_claim),
+    PlantedBug("what was seen is confirmed, and may still run", _what_was_seen_is_confirmed),
 )

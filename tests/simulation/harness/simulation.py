@@ -1,6 +1,7 @@
 """One history: the control plane, two agents and their machines, users and faults, all of it decided by a seed."""
 
 import asyncio
+import gc
 import random as global_random
 import tempfile
 from collections.abc import Callable
@@ -313,6 +314,7 @@ def simulate(seed: int, faults: Faults | None = None) -> Told:
             simulation = Simulation(seed, Path(directory), faults)
             return await simulation.run()
 
+        gc.disable()  # a history is short and is thrown away as a whole
         try:
             with patch.object(devices, "DriverClient", SimulatedDriverClient):
                 return run(main())
@@ -322,6 +324,8 @@ def simulate(seed: int, faults: Faults | None = None) -> Told:
             if simulation is not None:
                 first.add_note("\n".join(simulation.told.trace[-60:]))
             raise first from None
+        finally:
+            gc.enable()
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

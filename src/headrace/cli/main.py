@@ -20,6 +20,7 @@ COMMANDS = {
     "agent": ("headrace.cli.parts:agent", "Run a node agent that joins a server."),
     "driver": ("headrace.cli.parts:driver", "Run a device driver that ships with headrace."),
     "controllers": ("headrace.cli.parts:controllers", "Run the controllers against a Kubernetes cluster."),
+    "adopt": ("headrace.cli.adopt:adopt", "Make a running Podman container a Pod, without touching it."),
     "token": ("headrace.cli.token:token", "Create the tokens with which agents join; revoke credentials."),
     "apply": ("headrace.cli.objects:apply", "Create or update objects from manifests."),
     "get": ("headrace.cli.objects:get", "Show objects as a table, JSON or YAML."),

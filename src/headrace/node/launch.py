@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.api.objects import metadata
 from headrace.node import cdi, volumes
 from headrace.node.environment import BASE, Surroundings, Unresolved, argv, environment
 from headrace.node.pod import Container, Pod
+from headrace.node.runtimes.podman_adopted import ADOPTED, ON_DELETE
 from headrace.node.runtimes.protocol import ContainerSpec, Limits
 
 
@@ -44,6 +46,7 @@ def container_spec(
     """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's. `images`: the runtime has them."""
     env = environment(pod, container, around, {} if images else BASE)
     mounts = volumes.mounts(pod, container, pod_directory(root, pod.uid) / "volumes", env)
+    annotations = metadata(pod.object).get("annotations") or {}
     edits = cdi.edits(cdi_directory, cdi_names)
     given, all_mounts = cdi.apply(edits, env, mounts)
     security = {**pod.spec.security_context, **container.security_context}
@@ -69,4 +72,6 @@ def container_spec(
         image_entrypoint=not container.command,
         non_root=non_root,
         devices=cdi.devices(edits),
+        adopted=annotations.get(ADOPTED, ""),
+        on_delete=annotations.get(ON_DELETE, ""),
     )

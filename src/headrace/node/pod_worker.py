@@ -40,7 +40,7 @@ from headrace.node.pods_plan import (
     plan,
 )
 from headrace.node.probes import Probes
-from headrace.node.runtimes.protocol import ContainerState, Executes, Runtime, RuntimeUnavailable, StartFailed
+from headrace.node.runtimes.protocol import ContainerState, Executes, Releases, Runtime, RuntimeUnavailable, StartFailed
 from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
@@ -184,6 +184,8 @@ class PodWorker:
                 await self._set_up()
             case Start():
                 await self._start(action)
+            case Terminate(container, id, _) | Kill(container, id) if self._lets_go(id):
+                self._event("Normal", "Released", f"Let go of the adopted container {container}: it runs on")
             case Terminate(container, id, why):
                 self._event("Normal", "Killing", f"Stopping container {container}: {why}")
                 await self._means.runtime.signal(id, SIGTERM)
@@ -202,6 +204,13 @@ class PodWorker:
                 await self._finish()
             case Look():
                 pass
+
+    def _lets_go(self, id: str) -> bool:
+        runtime = self._means.runtime
+        if not isinstance(runtime, Releases) or not runtime.release(id):
+            return False
+        self._means.states.drop(id)
+        return True
 
     # Before and after containers
 

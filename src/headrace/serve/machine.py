@@ -17,6 +17,7 @@ from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
 from headrace.node.runtimes.choice import Chosen, forget, open_runtime, recorded
+from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
@@ -111,14 +112,15 @@ async def end_containers(data_dir: Path, grace_seconds: float) -> int:
     Raises NoRuntime, KeeperFailed.
     """
     runtime = await open_runtime(data_dir)
-    running = {each.id for each in await runtime.list() if each.state == "running"}
+    stays = runtime.is_released if isinstance(runtime, PodmanRuntime) else lambda _: False
+    running = {each.id for each in await runtime.list() if each.state == "running" and not stays(each.id)}
     for each in running:
         await runtime.signal(each, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(grace_seconds):
             await _all_ended(runtime, set(running))
     for state in await runtime.list():
-        if state.state == "running":
+        if state.state == "running" and state.id in running:
             await runtime.kill(state.id)
     async with asyncio.timeout(KILL_SECONDS):
         await _all_ended(runtime, set(running))

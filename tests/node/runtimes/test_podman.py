@@ -469,6 +469,58 @@ async def test_a_probe_runs_inside(home: Home) -> None:
         await home.runtime.execute("never-was", ["true"])
 
 
+# ---- containers that were here before
+
+
+async def test_an_adopted_container_is_kept_over_restarts_of_the_agent_and_let_go_unharmed(home: Home) -> None:
+    rlimits = [{"type": name, "soft": 1024, "hard": 1024} for name in ("nofile", "nproc")]
+    body = {
+        "name": "own",
+        "image": IMAGE,
+        "command": ["sleep", "600"],
+        "netns": {"nsmode": "host"},
+        "r_limits": rlimits,
+    }
+    own = (await home.podman.call("POST", "/containers/create", body=body))["Id"]
+    spec = replace(home.spec("a"), adopted=own)
+    try:
+        with pytest.raises(StartFailed, match="does not run"):
+            await home.runtime.start(spec)
+        await home.podman.call("POST", f"/containers/{own}/start")
+        state = await home.runtime.start(spec)
+        with pytest.raises(StartFailed, match="has a Pod already"):
+            await home.runtime.start(replace(spec, id="b"))
+        again = await PodmanRuntime.open(home.directory, home.service.socket)
+        assert [(each.id, each.pid, each.pod_uid) for each in await again.list()] == [("a", state.pid, "uid")]
+        assert (await again.apply("a", Limits(300, 64 * MEBIBYTE))).cpu_milli == 300
+        assert again.release("a")
+        assert await again.list() == []
+        await again.close()
+        assert (await home.podman.call("GET", f"/containers/{own}/json"))["State"]["Running"]
+    finally:
+        home.runtime.release("a")
+        await home.podman.call("DELETE", f"/containers/{own}", {"force": "true", "timeout": "0"})
+
+
+async def test_one_that_is_to_be_stopped_with_its_pod_is_not_let_go(home: Home) -> None:
+    rlimits = [{"type": name, "soft": 1024, "hard": 1024} for name in ("nofile", "nproc")]
+    body = {
+        "name": "own",
+        "image": IMAGE,
+        "command": ["sleep", "600"],
+        "netns": {"nsmode": "host"},
+        "r_limits": rlimits,
+    }
+    own = (await home.podman.call("POST", "/containers/create", body=body))["Id"]
+    await home.podman.call("POST", f"/containers/{own}/start")
+    await home.runtime.start(replace(home.spec("a"), adopted=own, on_delete="Stop"))
+    assert not home.runtime.release("a")
+    await home.runtime.kill("a")
+    await home.ended("a")
+    await home.runtime.remove("a")
+    assert await home.podman.call("GET", "/containers/json", {"all": "true"}) == []
+
+
 # ---- a service that hangs, and one that is started anew
 
 

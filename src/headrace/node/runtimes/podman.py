@@ -18,6 +18,7 @@ from headrace.node.cgroups.group import Group, Meter
 from headrace.node.keeper import identity
 from headrace.node.runtimes import podman_bodies as bodies
 from headrace.node.runtimes import podman_images as images
+from headrace.node.runtimes.podman_adopted import Adopted
 from headrace.node.runtimes.podman_limits import Enforced, group_of
 from headrace.node.runtimes.podman_oom import OomWatch, memory_directory
 from headrace.node.runtimes.podman_socket import (
@@ -49,8 +50,8 @@ EVENTS = ("start", "died", "remove", "pause", "unpause")
 class PodmanRuntime:
     """Use `open`. Containers of other data directories, and those that people made, are never touched."""
 
-    def __init__(self, podman: Podman, instance: str, version: str) -> None:
-        self._podman, self._instance, self._version = podman, instance, version
+    def __init__(self, podman: Podman, instance: str, version: str, adopted: Adopted) -> None:
+        self._podman, self._instance, self._version, self._adopted = podman, instance, version, adopted
         self._hierarchies = hierarchy.find()
         self._states: dict[str, ContainerState] = {}
         self._asked: dict[str, Limits] = {}  # in the caller's words; put back when a container was restarted
@@ -65,7 +66,8 @@ class PodmanRuntime:
         podman = Podman(socket) if call_seconds is None else Podman(socket, call_seconds)
         try:
             told = await podman.call("GET", "/info")
-            runtime = cls(podman, _instance(data_dir), str(told["version"]["Version"]))
+            adopted = Adopted(data_dir / "adopted.json")
+            runtime = cls(podman, _instance(data_dir), str(told["version"]["Version"]), adopted)
             await runtime._sweep()
         except BaseException:
             await podman.close()
@@ -93,6 +95,8 @@ class PodmanRuntime:
             amounts.check(spec.limits)
         except ApplyFailed as error:
             raise StartFailed(str(error)) from None
+        if spec.adopted:
+            return await self._adopt(spec)
         image = await images.ensure(self._podman, spec.image, spec.pull_policy)
         if spec.non_root and spec.uid is None and bodies.is_root(str(image.get("Config", {}).get("User") or "")):
             raise StartFailed("container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
@@ -130,12 +134,26 @@ class PodmanRuntime:
         with contextlib.suppress(PodmanRefused):  # a frozen process dies only when it is thawed
             await self._podman.call("POST", f"/containers/{self._name(id)}/unpause")
 
+    def release(self, id: str) -> bool:
+        if not self._adopted.is_released(id):
+            return False
+        self._adopted.drop(id)
+        self._forget(id)
+        return True
+
+    def is_released(self, id: str) -> bool:
+        """Whether it was here before headrace, and stays when headrace goes."""
+        return self._adopted.is_released(id)
+
     async def remove(self, id: str) -> None:
+        if self.release(id):
+            return
         try:
             await self._podman.call("DELETE", f"/containers/{self._name(id)}", {"v": "true"}, seconds=START_SECONDS)
         except PodmanRefused as refused:
             if refused.status != 404:
                 raise
+        self._adopted.drop(id)
         self._forget(id)
 
     async def list(self) -> list[ContainerState]:
@@ -159,7 +177,7 @@ class PodmanRuntime:
 
     async def changes(self) -> AsyncIterator[str]:
         while True:
-            query = filters(type=["container"], label=[f"{bodies.INSTANCE}={self._instance}"])
+            query = filters(type=["container"])  # of all: adopted ones have no label
             try:
                 async with contextlib.aclosing(self._podman.lines("/events", {**query, "stream": "true"})) as events:
                     async for event in events:
@@ -167,10 +185,11 @@ class PodmanRuntime:
                             for state in await self.list():
                                 yield state.id
                         elif isinstance(event, dict) and event.get("Action") in EVENTS:
-                            id = event["Actor"]["Attributes"].get(bodies.ID, "")
-                            if event["Action"] == "start":
+                            id = self._id_of(event["Actor"])
+                            if id and event["Action"] == "start":
                                 await self._put_back(id)
-                            yield id
+                            if id:
+                                yield id
             except (PodmanGone, PodmanRefused, UnsafeSocket):
                 pass
             await asyncio.sleep(RETRY_SECONDS)
@@ -218,17 +237,43 @@ class PodmanRuntime:
     # ---- inside
 
     def _name(self, id: str) -> str:
-        return bodies.container_name(self._instance, id)
+        return self._adopted.podman_id(id) or bodies.container_name(self._instance, id)
+
+    def _id_of(self, actor: Mapping[str, Any]) -> str | None:
+        """Of a container that an event tells of; None for other people's."""
+        labels = actor["Attributes"]
+        if labels.get(bodies.INSTANCE) == self._instance:
+            return str(labels.get(bodies.ID, ""))
+        return self._adopted.id_of(actor["ID"])
+
+    async def _adopt(self, spec: ContainerSpec) -> ContainerState:
+        try:
+            found = await self._podman.call("GET", f"/containers/{spec.adopted}/json")
+        except (PodmanRefused, PodmanGone, UnsafeSocket) as error:
+            raise StartFailed(str(error), "CreateContainerError") from None
+        if not found["State"]["Running"]:
+            raise StartFailed(f"container {spec.adopted} does not run, so it is not adopted", "CreateContainerError")
+        if self._adopted.id_of(found["Id"]) or (found["Config"].get("Labels") or {}).get(bodies.INSTANCE):
+            raise StartFailed(f"container {spec.adopted} has a Pod already", "CreateContainerError")
+        await asyncio.to_thread(self._adopted.put, spec, found["Id"])
+        await asyncio.to_thread(_show_log, found, Path(spec.log_path))
+        state = _inspected(spec, found)
+        self._remember(state, spec.pod)
+        return state
 
     async def _rows(self) -> Rows:
         query = {"all": "true", **filters(label=[f"{bodies.INSTANCE}={self._instance}"])}
         rows: Rows = await self._podman.call("GET", "/containers/json", query)
+        if adopted := self._adopted.podman_ids():
+            query = {"all": "true", **filters(id=adopted)}
+            rows += self._adopted.labelled(await self._podman.call("GET", "/containers/json", query))
         return rows
 
     async def _sweep(self) -> None:
         """Remove what was created but never started: the agent ended between the two."""
         for row in await self._rows():
-            if row["State"] not in bodies.LIVE | bodies.ENDED:
+            is_ours = self._adopted.id_of(row["Id"]) is None
+            if is_ours and row["State"] not in bodies.LIVE | bodies.ENDED:
                 await self._podman.call("DELETE", f"/containers/{row['Id']}", {"force": "true", "v": "true"})
 
     async def _known(self, spec: ContainerSpec) -> ContainerState | None:
@@ -240,7 +285,8 @@ class PodmanRuntime:
                 state = _inspected(spec, found)
                 self._remember(state, spec.pod)
                 return state
-            await self._podman.call("DELETE", f"/containers/{name}", {"force": "true", "v": "true"})
+            if spec.id not in self._adopted:
+                await self._podman.call("DELETE", f"/containers/{name}", {"force": "true", "v": "true"})
         except PodmanRefused as refused:
             if refused.status != 404:
                 raise StartFailed(str(refused)) from None
@@ -361,6 +407,14 @@ def _inspected(spec: ContainerSpec, found: Mapping[str, Any]) -> ContainerState:
 def _ticks(pid: int) -> int:
     found = identity.stat(pid)
     return found.start_ticks if found else 0
+
+
+def _show_log(found: Mapping[str, Any], path: Path) -> None:
+    """An adopted container's log is where it was; it can be read when it is written in the same format."""
+    told = found["HostConfig"]["LogConfig"]
+    if told.get("Type") == "k8s-file" and told.get("Path") and not path.is_symlink():
+        _make_directory(path.parent)
+        path.symlink_to(told["Path"])
 
 
 def _make_directory(path: Path) -> None:

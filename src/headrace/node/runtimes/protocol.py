@@ -57,7 +57,8 @@ class ContainerSpec:
 
     Only for runtimes with images: `image`, `pull_policy` (empty: Kubernetes' default), `image_entrypoint` (`argv` are
     arguments of the image's own entrypoint), `non_root`, and an empty `working_dir`, which is the image's. A device of
-    `devices` is also among the mounts unless the container sees it where the machine has it.
+    `devices` is also among the mounts unless the container sees it where the machine has it. `adopted` is the runtime's
+    id of a container that runs already and is taken over; `on_delete` is Stop, or it is let go instead of stopped.
     """
 
     id: str
@@ -78,6 +79,8 @@ class ContainerSpec:
     image_entrypoint: bool = False
     non_root: bool = False
     devices: Sequence[Device] = ()
+    adopted: str = ""
+    on_delete: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,15 @@ class Runtime(Protocol):
 
     def changes(self) -> AsyncIterator[str]:
         """Ids of containers whose state changed (started, exited, OOM); all of them when some may have been missed."""
+        ...
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A runtime that can take over containers which it has not started."""
+
+    def release(self, id: str) -> bool:
+        """Let go of it if it was adopted to be let go; it runs on. False: it is to be stopped like others."""
         ...
 
 

@@ -1,0 +1,44 @@
+"""`headrace adopt`: a container that already runs here becomes a Pod, without being touched."""
+
+from pathlib import Path
+
+import click
+
+from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.parts import PODMAN_SOCKET
+from headrace.cli.running import this_node
+
+
+@click.command()
+@click.argument("container")
+@click.option("--node-name", help="The agent's node; default: the host name.")
+@click.option(
+    "--on-delete",
+    type=click.Choice(["Release", "Stop"]),
+    default="Release",
+    show_default=True,
+    help="What deleting the Pod does: let the container run on without headrace, or stop it.",
+)
+@PODMAN_SOCKET
+@targeted
+def adopt(container: str, node_name: str | None, on_delete: str, podman_socket: str | None, target: Target) -> None:
+    """Make a running Podman container of this machine an ordinary Pod: charged, resized and shown like others.
+
+    CONTAINER is its name or id.
+    """
+    socket = Path(podman_socket) if podman_socket else None
+    run(_adopt(container, this_node(node_name), socket, on_delete, target))
+
+
+async def _adopt(container: str, node: str, socket: Path | None, on_delete: str, target: Target) -> None:
+    from headrace.api.kinds import POD
+    from headrace.serve.adoption import CannotAdopt, pod_for
+    from headrace.store.kubernetes import KubernetesStore
+
+    try:
+        pod = await pod_for(container, node, socket, on_delete)
+    except CannotAdopt as why:
+        raise click.ClickException(str(why)) from None
+    async with connected(target) as (client, namespace):
+        made = await KubernetesStore(client).create(POD, pod, namespace)
+        click.echo(f"pod/{made['metadata']['name']} adopted container {container}")

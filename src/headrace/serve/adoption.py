@@ -1,0 +1,54 @@
+"""A Pod for a container that already runs on this machine, with the limits that its cgroup has now."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from headrace.node.cgroups import hierarchy
+from headrace.node.runtimes.podman_adopted import ADOPTED, ON_DELETE
+from headrace.node.runtimes.podman_bodies import INSTANCE
+from headrace.node.runtimes.podman_limits import group_of
+from headrace.node.runtimes.podman_socket import Podman, PodmanRefused, UnsafeSocket, default_socket
+from headrace.node.runtimes.protocol import RuntimeUnavailable
+
+
+class CannotAdopt(Exception):
+    """The message says why not."""
+
+
+async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> dict[str, Any]:
+    """Raises CannotAdopt."""
+    podman = Podman(socket or default_socket())
+    try:
+        found = await podman.call("GET", f"/containers/{name}/json")
+    except (PodmanRefused, RuntimeUnavailable, UnsafeSocket) as error:
+        raise CannotAdopt(str(error)) from None
+    finally:
+        await podman.close()
+    if (found["Config"].get("Labels") or {}).get(INSTANCE):
+        raise CannotAdopt(f"container {name} was started by headrace: it has a Pod")
+    if not found["State"]["Running"]:
+        raise CannotAdopt(f"container {name} is {found['State']['Status']}: only a running one is adopted")
+    try:
+        limits = group_of(hierarchy.find(), int(found["State"]["Pid"])).read()
+    except (ProcessLookupError, FileNotFoundError, KeyError):
+        raise CannotAdopt(f"container {name} does not run on this machine") from None
+    amounts = {}
+    if limits.cpu_milli is not None:
+        amounts["cpu"] = f"{limits.cpu_milli}m"
+    if limits.memory_bytes is not None:
+        amounts["memory"] = str(limits.memory_bytes)
+    called = re.sub(r"[^a-z0-9-]+", "-", str(found["Name"]).lower()).strip("-")[:63] or "adopted"
+    container: dict[str, Any] = {"name": "main", "image": found["ImageName"], "imagePullPolicy": "Never"}
+    if amounts:
+        container["resources"] = {"requests": amounts, "limits": amounts}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": called,
+            "labels": {"headrace.dev/managed": "true", "headrace.dev/adopted": "true"},
+            "annotations": {ADOPTED: found["Id"], ON_DELETE: on_delete},
+        },
+        "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container]},
+    }

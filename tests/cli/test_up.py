@@ -1,5 +1,6 @@
 """`headrace up` as a user meets it: what cannot work is said before anything starts, and stale files claim nothing."""
 
+import errno
 import json
 import os
 import subprocess
@@ -68,3 +69,14 @@ def test_a_killed_server_whose_parent_never_waits_for_it_keeps_nobody_from_start
         assert announced(tmp_path) is None
         assert not is_alive(dead.pid)
     dead.wait()
+
+
+def test_of_another_users_directory_status_does_not_say_that_nothing_runs(tmp_path, monkeypatch, capsys):
+    def denied(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_text", denied)
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--data-dir", str(tmp_path)])
+    assert ended.value.code == 1
+    assert "Permission denied" in capsys.readouterr().err

@@ -59,11 +59,16 @@ def announcing(data_dir: Path, told: Announced) -> Iterator[None]:
 
 
 def announced(data_dir: Path) -> Announced | None:
-    """The server that runs on this directory, if one does: a file that a dead process left behind says nothing."""
+    """The server that runs on this directory, if one does: a file that a dead process left behind says nothing.
+
+    Raises PermissionError: of another user's directory nothing can be said.
+    """
     try:
         state = json.loads((data_dir / STATE).read_text())
         if started(state["pid"]) != state["started"]:
             return None
         return Announced(state["pid"], state["url"], state["agentsPort"], Path(state["kubeconfig"]))
+    except PermissionError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None

@@ -34,17 +34,6 @@ def wait_for(what: str, look: Callable[[], Any], seconds: float = READY_SECONDS)
     return found
 
 
-SYNCS = "fsync,fdatasync"
-
-
-def killing_at_sync(nth: int) -> tuple[str, ...]:
-    """What strace does: SIGKILL as a thread is about to make its n-th sync. (Its seccomp filter would not inject.)"""
-    return (
-        *("strace", "-f", "-qq", "-o", "/dev/null"),
-        *("-e", f"trace={SYNCS}", "-e", f"inject={SYNCS}:signal=SIGKILL:when={nth}"),
-    )
-
-
 def failing_sync(nth: int) -> tuple[str, ...]:
     """A prefix: from the n-th on, every sync of a thread fails with EIO."""
     return (
@@ -73,7 +62,7 @@ class Server:
     def log_path(self) -> Path:
         return self.directory.with_name(self.directory.name + ".log")
 
-    def launch(self, *prefix: str) -> float:
+    def launch(self, *prefix: str, **environment: str) -> float:
         """Begin to start it; the moment at which that was."""
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "up.json").unlink(missing_ok=True)
@@ -85,13 +74,13 @@ class Server:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **self.environment},
+                env={**os.environ, **self.environment, **environment},
             )
         return began
 
-    def start(self, *prefix: str) -> float:
+    def start(self, *prefix: str, **environment: str) -> float:
         """Seconds until it serves. Raises Died when it ended before."""
-        began = self.launch(*prefix)
+        began = self.launch(*prefix, **environment)
         self.wait_until_ready()
         return time.monotonic() - began
 

@@ -7,7 +7,6 @@ the wall clock, as they must be.
 import asyncio
 import http.client
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from headrace.apiserver.tokens import create_bearer_token
 from headrace.client.http import Client
 from headrace.client.kubeconfig import load
 from headrace.store.kubernetes import KubernetesStore
+from tests.trust.preloaded import built
 from tests.trust.servers import Caller, Server, directory_of_server, wait_for
 from tests.trust.writers import CONFIG_MAPS, NODES, PODS
 
@@ -63,13 +63,7 @@ class WallClock:
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory) -> Path:
-    gcc = shutil.which("gcc")
-    assert gcc is not None, "the clock is moved by a small library that gcc builds: it is missing"
-    library = tmp_path_factory.mktemp("shim") / "wall_clock.so"
-    source = Path(__file__).with_name("wall_clock.c")
-    command = [gcc, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source, "-ldl"]
-    subprocess.run(command, check=True)
-    return library
+    return built("wall_clock", tmp_path_factory.mktemp("shim"))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,13 @@ def test_a_certificate_that_somebody_put_there_is_made_anew(tmp_path: Path) -> N
     before = made.certificate("admin").read_text()
     pki.ensure(tmp_path, NOW)
     assert made.certificate("admin").read_text() != before
+
+
+def test_two_first_starts_at_once_make_one_authority(tmp_path: Path) -> None:
+    """As when a server is killed in its first second: the process that makes its certificates is still at work."""
+    command = (sys.executable, "-m", "headrace.apiserver.pki", str(tmp_path / "pki"))
+    both = [subprocess.Popen(command) for _ in range(2)]
+    assert [each.wait(60) for each in both] == [0, 0]
+    made = pki.Pki(tmp_path / "pki")
+    made.server_context()
+    assert pki.is_complete(made.directory, time.time())

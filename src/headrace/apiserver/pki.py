@@ -5,6 +5,8 @@ their life is left; the authority itself lives ten years and is never replaced s
 """
 
 import base64
+import contextlib
+import fcntl
 import hashlib
 import ipaddress
 import json
@@ -14,7 +16,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -94,15 +96,27 @@ def ensure(directory: Path, now: float, names: Iterable[str] = ()) -> Pki:
     pki = Pki(directory)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     at = datetime.fromtimestamp(now, UTC)
-    if not pki.ca.exists():
-        _make_authority(pki, at)
-    hosts = _host_names(names)
-    if not _is_fresh(pki.certificate("server"), at, hosts):
-        _make_leaf(pki, "server", at, common_name="headrace", organizations=(), hosts=hosts)
-    for name, (user, groups) in CLIENTS.items():
-        if not _is_fresh(pki.certificate(name), at):
-            _make_leaf(pki, name, at, common_name=user, organizations=groups, hosts=())
+    with _alone(directory):
+        if not pki.ca.exists():
+            _make_authority(pki, at)
+        hosts = _host_names(names)
+        if not _is_fresh(pki.certificate("server"), at, hosts):
+            _make_leaf(pki, "server", at, common_name="headrace", organizations=(), hosts=hosts)
+        for name, (user, groups) in CLIENTS.items():
+            if not _is_fresh(pki.certificate(name), at):
+                _make_leaf(pki, name, at, common_name=user, organizations=groups, hosts=())
     return pki
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """One process at a time: what a server that was killed had begun may still be at work when the next one starts."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_complete(directory: Path, now: float, names: Iterable[str] = ()) -> bool:

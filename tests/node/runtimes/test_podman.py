@@ -217,8 +217,9 @@ async def test_a_device_is_made_inside_and_may_be_used_as_permitted(home: Home) 
     )
     await home.runtime.start(spec)
     await home.ended("a")
-    said = home.log("a")
-    assert (said[0], said[-1]) == ("reads", "refused")
+    said = set(home.log("a"))
+    assert {"reads", "refused"} <= said
+    assert "writes" not in said
 
 
 async def test_changes_tell_of_starts_and_ends(home: Home) -> None:
@@ -543,7 +544,15 @@ async def test_a_service_that_hangs_is_left_after_the_time_and_used_again_when_i
         assert time.monotonic() - began < 8
     finally:
         process.send_signal(signal.SIGCONT)
-    assert (await impatient.apply("a", Limits(400))).cpu_milli == 400
+
+    async def applied() -> bool:
+        """What was given up may still come late; whoever holds a container to its limits tries again."""
+        try:
+            return (await impatient.apply("a", Limits(400))).cpu_milli == 400
+        except ApplyFailed:
+            return False
+
+    await eventually(applied, seconds=20)
     assert found.id == "a"
     await impatient.close()
 

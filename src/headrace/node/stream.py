@@ -4,8 +4,10 @@ Every request has a task and a window: a slow reader of logs holds back nothing 
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 from structlog.typing import FilteringBoundLogger
@@ -83,7 +85,8 @@ class Stream:
         outbox.put_nowait(wire.FromAgent(hello=wire.Hello(node=self._node, version=self._version)))
         async with self._dial() as channel, asyncio.TaskGroup() as tasks:
             stub = AgentsStub(channel)  # type: ignore[no-untyped-call]  # generated code has no types
-            call = stub.Connect(_messages(outbox))
+            call = stub.Connect()
+            telling = tasks.create_task(_tell(call, outbox), name="stream out")
             sending = None if self._samples is None else tasks.create_task(self._send(self._samples, outbox))
             try:
                 async for message in call:
@@ -92,6 +95,7 @@ class Stream:
             except grpc.aio.AioRpcError as error:
                 self._log.warning("stream ended", code=error.code().name, error=error.details())
             finally:
+                telling.cancel()
                 if sending is not None:
                     sending.cancel()
                 for request in self._requests.values():
@@ -189,6 +193,11 @@ class Stream:
         return any(state.id == id and state.state == "running" for state in self._states.of(id.rsplit("_", 2)[0]))
 
 
-async def _messages(outbox: asyncio.Queue[wire.FromAgent]) -> AsyncIterator[wire.FromAgent]:
-    while True:
-        yield await outbox.get()
+async def _tell(call: Any, outbox: asyncio.Queue[wire.FromAgent]) -> None:
+    """What is to be said, until the call has ended; why it did is told where it is read.
+
+    Not a generator given to the call: gRPC leaves it running when a connection breaks, and Python complains later.
+    """
+    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        while True:
+            await call.write(await outbox.get())

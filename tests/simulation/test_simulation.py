@@ -12,6 +12,7 @@ def test_the_laws_hold_through_a_history_of_faults(seed):
     told = simulate(seed)
     assert told.faults > 20
     assert told.commits > 200
+    assert told.devices_given > 0
 
 
 def test_without_faults_it_is_quiet_too():

@@ -49,6 +49,7 @@ class Told:
     seed: int
     commits: int = 0
     faults: int = 0
+    devices_given: int = 0
     trace: list[str] = field(default_factory=list)
 
 
@@ -168,7 +169,7 @@ class Simulation:
                 for task in running:
                     task.cancel()
         self._laws.check()
-        self.told.commits = self._laws.commits
+        self.told.commits, self.told.devices_given = self._laws.commits, self._laws.devices.handed_out
         return self.told
 
     async def _watch_laws(self) -> None:

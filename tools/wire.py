@@ -1,4 +1,4 @@
-"""Generate `headrace.wire.generated` from `wire/protos`. With --check, only say whether the committed code is current."""
+"""Generate `headrace.wire.generated` from `wire/protos`; with --check, say whether what is committed is current."""
 
 import argparse
 import sys

@@ -12,7 +12,8 @@ def test_the_requirements_file_is_what_the_lock_exports():
     exported = subprocess.run(
         [
             uv.find_uv_bin(),
-            *"export --frozen --offline --all-groups --no-emit-project --no-header --format requirements-txt".split(),
+            *("export", "--frozen", "--offline", "--all-groups"),
+            *("--no-emit-project", "--no-header", "--format", "requirements-txt"),
         ],
         cwd=ROOT,
         check=True,

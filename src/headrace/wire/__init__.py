@@ -1,1 +1,1 @@
-"""Messages on the wire: `protos/` is written by people, `generated/` by `python tools/wire.py` from it, and committed."""
+"""Messages on the wire: `protos/` is written by people, `generated/` made from it by `python tools/wire.py`."""

@@ -249,7 +249,7 @@ def real_agent(server, client, directory, name):
     fast = ("--sync-seconds", "1", "--sample-seconds", "0.2")
     options = ("--server", _url(server), "--agents-server", f"127.0.0.1:{client.port}", "--node-name", name)
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.cli", "agent", *options, *fast, "--data-dir", str(directory)],
+        [sys.executable, "-m", "headrace.cli", "agent", *options, *fast, "--data-dir", str(directory / "agent")],
         env={**os.environ, "HEADRACE_JOIN_TOKEN": token},
         stdout=subprocess.PIPE,
         stderr=(directory / "agent.log").open("w"),

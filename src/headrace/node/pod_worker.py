@@ -45,7 +45,16 @@ from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
 from headrace.runtime.events import Recorder
-from headrace.store.protocol import Deletion, Forbidden, NotFound, Preconditions, Store, StoreError, Unavailable
+from headrace.store.protocol import (
+    Conflict,
+    Deletion,
+    Forbidden,
+    NotFound,
+    Preconditions,
+    Store,
+    StoreError,
+    Unavailable,
+)
 
 SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
@@ -372,10 +381,23 @@ class PodWorker:
         if fields is None:
             return
         body = {"metadata": {"uid": seen.pod.uid}, "status": fields}
+        store, name, namespace = self._means.store, seen.pod.name, seen.pod.namespace
         with suppress(NotFound):
-            answer = await self._means.store.patch(
-                POD, seen.pod.name, seen.pod.namespace, fields=body, subresource="status", strategic=True
-            )
+            try:
+                answer = await store.patch(
+                    POD,
+                    name,
+                    namespace,
+                    fields=body,
+                    # A late copy of an old report must not pass for what is so: a shrink is admitted on its strength.
+                    version=str(seen.pod.version),
+                    subresource="status",
+                    strategic=True,
+                )
+            except Conflict:
+                self.offer(view(await store.get(POD, name, namespace)))
+                self._wake.set()
+                return
             self.offer(view(answer))
             self._tell_waiting(fields)
 

@@ -192,7 +192,8 @@ async def test_signals_reach_the_first_process_and_a_kill_all_of_them(home: Home
 async def test_environment_mounts_user_and_working_directory_are_as_asked(home: Home, tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given/file").write_text("content\n")
-    script = "echo $COLOUR; cat /given/file; id -u; id -g; touch /given/new || echo refused; echo $PWD"
+    # What is said on stderr is left out: the two streams are read apart, and nobody promises their order in the log.
+    script = "echo $COLOUR; cat /given/file; id -u; id -g; touch /given/new 2>/dev/null || echo refused; echo $PWD"
     spec = replace(
         home.spec("a", "sh", "-c", script),
         env={"COLOUR": "blue"},
@@ -203,9 +204,7 @@ async def test_environment_mounts_user_and_working_directory_are_as_asked(home: 
     )
     await home.runtime.start(spec)
     await home.ended("a")
-    said = home.log("a")
-    assert said[:4] == ["blue", "content", "1000", "1001"]
-    assert said[-2:] == ["refused", "/tmp"]
+    assert home.log("a") == ["blue", "content", "1000", "1001", "refused", "/tmp"]
 
 
 async def test_a_device_is_made_inside_and_may_be_used_as_permitted(home: Home) -> None:

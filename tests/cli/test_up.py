@@ -25,6 +25,8 @@ from headrace.serve.announcement import Announced, announced, announcing, is_ali
         pytest.param(("--system-reserved", "gpu=1"), "must be cpu=AMOUNT or memory=AMOUNT", id="an unknown resource"),
         pytest.param(("--node-name", "Bad Name"), "lowercase RFC 1123 subdomain", id="no name of a node"),
         pytest.param(("--port", "99999"), "99999 is not in the range", id="no port"),
+        pytest.param(("--sync-seconds", "0"), "0.0 is not in the range 1<=x<=3600", id="a sync period of nothing"),
+        pytest.param(("--sample-seconds", "nan"), "nan is not in the range 0.1<=x<=60", id="no number of seconds"),
         pytest.param(("--agents-port", "-5"), "-5 is not in the range", id="a negative port"),
     ],
 )

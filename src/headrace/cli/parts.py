@@ -1,8 +1,10 @@
 """`server`, `agent`, `driver`, `controllers`: the parts of headrace, each as a process of its own."""
 
 import asyncio
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,6 +24,32 @@ RUNTIME = click.option(
 )
 PODMAN_SOCKET = click.option(
     "--podman-socket", help="Where Podman's service listens; default: $CONTAINER_HOST or /run."
+)
+
+
+class Seconds(click.FloatRange):
+    """A range that NaN, which no comparison catches, is outside of too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+SYNC_SECONDS = click.option(
+    "--sync-seconds",
+    type=Seconds(1, 3600),
+    default=30.0,
+    show_default=True,
+    help="How often limits are compared with what is in force.",
+)
+SAMPLE_SECONDS = click.option(
+    "--sample-seconds",
+    type=Seconds(0.1, 60),
+    default=1.0,
+    show_default=True,
+    help="How often usage is measured.",
 )
 
 
@@ -60,12 +88,12 @@ def server(
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
-@click.option("--sync-seconds", default=30.0, show_default=True, help="How often limits are checked: 1 to 3600.")
-@click.option("--sample-seconds", default=1.0, show_default=True, help="How often usage is measured: 0.1 to 60.")
+@SYNC_SECONDS
+@SAMPLE_SECONDS
 @click.option(
     "--abandon-devices-after",
     "abandon_seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=600.0,
     show_default=True,
     help="Seconds that an ending Pod waits for a device driver that is gone.",
@@ -93,10 +121,6 @@ def agent(
     from headrace.serve.logging import log_to
     from headrace.serve.machine import AgentSettings, run_agent
 
-    if not 1 <= sync_seconds <= 3600:
-        raise click.UsageError(f"--sync-seconds {sync_seconds:g}: must be from 1 to 3600")
-    if not 0.1 <= sample_seconds <= 60:
-        raise click.UsageError(f"--sample-seconds {sample_seconds:g}: must be from 0.1 to 60")
     name = this_node(node_name)
     settings = AgentSettings(
         data_dir=_agent_directory(data_dir),

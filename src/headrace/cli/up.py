@@ -11,7 +11,17 @@ from typing import Any
 
 import click
 
-from headrace.cli.parts import AGENTS_PORT, LEVEL, PODMAN_SOCKET, PORT, RUNTIME, memory_bytes, reserved_amounts
+from headrace.cli.parts import (
+    AGENTS_PORT,
+    LEVEL,
+    PODMAN_SOCKET,
+    PORT,
+    RUNTIME,
+    SAMPLE_SECONDS,
+    SYNC_SECONDS,
+    memory_bytes,
+    reserved_amounts,
+)
 from headrace.cli.places import CONVENTIONAL_PORT, DATA_DIR_HELP, data_directory
 from headrace.cli.running import this_node, until_stopped
 
@@ -45,6 +55,8 @@ SIMULATED = {
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
+@SYNC_SECONDS
+@SAMPLE_SECONDS
 @click.option("--detach", is_flag=True, help="Return when it is ready; `headrace down` ends it.")
 @RUNTIME
 @PODMAN_SOCKET
@@ -61,6 +73,8 @@ def up(
     system_reserved: str,
     cpus: int | None,
     memory: str | None,
+    sync_seconds: float,
+    sample_seconds: float,
     detach: bool,
     runtime: str | None,
     podman_socket: str | None,
@@ -82,6 +96,8 @@ def up(
         "--system-reserved": system_reserved,
         "--cpus": cpus,
         "--memory": memory,
+        "--sync-seconds": sync_seconds,
+        "--sample-seconds": sample_seconds,
         "--log-level": log_level,
         "--runtime": runtime,
         "--podman-socket": podman_socket,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headrace.client.kubeconfig import Cluster, load
 from tests.kubernetes.build import programs
-from tests.kubernetes.cluster import control_plane
+from tests.kubernetes.cluster import ALL, control_plane
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,18 @@ def _cpu(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def headrace(*, controllers: bool = False) -> Iterator[Side]:
-    """`headrace server --no-controllers --no-agents`: what kube-apiserver and etcd are, and nothing more."""
+def headrace(*, controllers: bool = False, profile: Path | None = None) -> Iterator[Side]:
+    """`headrace server --no-controllers --no-agents`: what kube-apiserver and etcd are, and nothing more.
+
+    `controllers`: with them and the agents' port, as in `headrace up`. `profile`: a file for cProfile's statistics.
+    """
     with tempfile.TemporaryDirectory() as directory:
         state = Path(directory) / "up.json"
         began = time.monotonic()
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "headrace.cli", "server"),
+                *(sys.executable, *(("-m", "cProfile", "-o", str(profile)) if profile else ())),
+                *("-m", "headrace.cli", "server"),
                 *(("--controllers", "--agents") if controllers else ("--no-controllers", "--no-agents")),
                 *("--port", "0", "--agents-port", "0", "--data-dir", directory, "--log-level", "error"),
             ],
@@ -76,12 +80,14 @@ def headrace(*, controllers: bool = False) -> Iterator[Side]:
 
 
 @contextlib.contextmanager
-def kubernetes() -> Iterator[Side]:
-    """kube-apiserver with an etcd that syncs."""
+def kubernetes(*, controllers: bool = False, default_rates: bool = False) -> Iterator[Side]:
+    """kube-apiserver with an etcd that syncs; `controllers`: with scheduler and controller manager, whose rates of
+    calls are raised so far that they limit nothing, unless `default_rates`."""
     folder = programs()
+    also = ALL if controllers else ()
     with tempfile.TemporaryDirectory() as directory:
         began = time.monotonic()
-        with control_plane(Path(directory), folder, durable=True) as plane:
+        with control_plane(Path(directory), folder, also, durable=True, default_rates=default_rates) as plane:
             ready = time.monotonic() - began
             pids = tuple(process.pid for process in plane.processes.values())
             yield Side("kube-apiserver + etcd", load(plane.kubeconfig), pids, ready, Path(directory))

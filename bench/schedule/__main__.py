@@ -1,187 +1,105 @@
-"""Pods with one-device claims from a template, from create to bound, through the embedded home's controllers.
+"""Pods with one-device claims from a template, from create to bound, beside Kubernetes, in turns within one run.
 
-    python -m bench.schedule [--pods 800] [--nodes 100] [--devices 8]
+    python -m bench.schedule [--rounds 3] [--pods 800] [--nodes 100] [--devices 8]     # builds the peer the first time
+    python -m bench.schedule --only headrace [--profile FILE]                          # our side alone
 
-The store is the one of `headrace up`: a file, one commit thread, fsync. Nothing runs the Pods: nodes are objects.
+Both sides are servers of their own, with TLS, client certificates and a sync to disk for each commit; the same client
+creates the Pods through HTTP and watches them. Each round starts fresh servers. Nothing runs the Pods: nodes are
+objects. Afterwards each Pod's device is looked at: none may be given twice. Prints a Markdown table.
 """
 
 import argparse
 import asyncio
-import cProfile
-import pstats
-import random
-import tempfile
+import contextlib
 import time
-import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import structlog
-from prometheus_client import CollectorRegistry
+from bench.api.servers import Side, headrace, kubernetes
+from bench.schedule import fleet
+from headrace.client.http import Client
 
-from headrace.api.kinds import (
-    DEVICE_CLASS,
-    NAMESPACE,
-    NODE,
-    POD,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_SLICE,
-)
-from headrace.devices.controller import Claims, PodClaims
-from headrace.objects.home import Caller
-from headrace.objects.local import LocalStore
-from headrace.runtime.clock import LoopClock
-from headrace.runtime.manager import ControllerManager
-from headrace.runtime.metrics import ControllerMetrics
-from headrace.scheduling.controller import Scheduler
-from headrace.serve.controllers import WRITERS
-from headrace.serve.shipped import install
-from headrace.store.sqlite import open_rows
+LIMIT_SECONDS = 600.0
+QUIET_SECONDS, QUIET_LIMIT_SECONDS, QUIET_SHARE = 1.0, 30.0, 0.15
 
-GPU = "gpu.example.com"
-CREATORS = 16
-LIMIT_SECONDS = 60.0
+HEADRACE = "headrace"
+RAISED = "Kubernetes, its clients' rates raised (--kube-api-qps 1000, burst 2000)"
+DEFAULT = "Kubernetes, its clients' rates as by default"
 
 
-async def fleet(store: LocalStore, nodes: int, devices: int) -> None:
-    """Nodes with their slices, the class and the template."""
-    await store.create(NAMESPACE, {"metadata": {"name": "default"}})
-    selector = {"cel": {"expression": f'device.driver == "{GPU}"'}}
-    await store.create(DEVICE_CLASS, {"metadata": {"name": GPU}, "spec": {"selectors": [selector]}})
-    for number in range(nodes):
-        name = f"node-{number}"
-        await store.create(NODE, {"metadata": {"name": name}})
-        status = {"capacity": {"cpu": "64", "memory": "256Gi", "pods": "110"}}
-        await store.patch(NODE, name, fields={"status": status}, subresource="status")
-        await store.create(RESOURCE_SLICE, _slice(name, devices))
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU}}]}}
-    await store.create(RESOURCE_CLAIM_TEMPLATE, {"metadata": {"name": "one-gpu"}, "spec": {"spec": spec}}, "default")
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """From the first create to the last binding; CPU seconds of all serving processes in that time."""
+
+    seconds: float
+    cpu_seconds: float
 
 
-def _slice(node: str, devices: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"{node}-gpus"},
-        "spec": {
-            "driver": GPU,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {
-                    "name": f"gpu-{at}",
-                    "attributes": {"model": {"string": "A100"}, "index": {"int": at}},
-                    "capacity": {"memory": {"value": "80Gi"}},
-                }
-                for at in range(devices)
-            ],
-        },
-    }
-
-
-def _pod(number: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"pod-{number}"},
-        "spec": {
-            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "x",
-                    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "claims": [{"name": "gpu"}]},
-                }
-            ],
-        },
-    }
-
-
-async def create_all(store: LocalStore, pods: int) -> None:
-    numbers = iter(range(pods))
-
-    async def creator() -> None:
-        for number in numbers:
-            await store.create(POD, _pod(number), "default")
-
-    await asyncio.gather(*(creator() for _ in range(CREATORS)))
-
-
-async def bound(store: LocalStore, pods: int) -> None:
-    """Until the watch has told that all are bound."""
-    done: set[str] = set()
-    async with asyncio.timeout(LIMIT_SECONDS):
-        async for event in store.watch(POD, since="1"):
-            if (event.object.get("spec") or {}).get("nodeName"):
-                done.add(event.object["metadata"]["name"])
-            if len(done) == pods:
-                return
-
-
-def _controllers(store: LocalStore) -> ControllerManager:
-    """Those that take part: without agents, the others would only find the nodes dead."""
-    manager = ControllerManager(
-        store,
-        clock=LoopClock(time.time),
-        random=random.random,
-        metrics=ControllerMetrics(CollectorRegistry()),
-        log=structlog.get_logger(),
-    )
-
-    async def yield_now() -> None:
-        await asyncio.sleep(0)
-
-    clock = LoopClock(time.time)
-    scheduler = Scheduler(manager.informers, clock=clock, new_id=lambda: str(uuid.uuid4()), yield_now=yield_now)
-    manager.add(scheduler, workers=WRITERS)
-    manager.add(PodClaims(manager.informers), workers=WRITERS)
-    manager.add(Claims(manager.informers, store), workers=WRITERS)
-    return manager
-
-
-async def measure(path: Path, pods: int, nodes: int, devices: int) -> tuple[float, float]:
-    """Seconds from the first create to the last binding, and the process's CPU seconds in that time."""
-    rows = await open_rows(path, on_fatal=print)
-    store = LocalStore(rows, wall=time.time, new_uid=lambda: str(uuid.uuid4()), caller=Caller())
-    await install(store)
-    await fleet(store, nodes, devices)
-    manager = _controllers(store)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(manager.run())
-        await manager.wait_until_synced()
-        began, cpu = time.perf_counter(), time.process_time()
-        watching = tasks.create_task(bound(store, pods))
-        await create_all(store, pods)
+async def measure(side: Side, pods: int, nodes: int, devices: int) -> Figures:
+    async with Client(side.cluster) as client, asyncio.timeout(LIMIT_SECONDS):
+        await fleet.make(client, nodes, devices)
+        await _quiet(side)
+        since = await fleet.pod_revision(client)
+        watching = asyncio.create_task(fleet.all_bound(client, pods, since))
+        began, cpu = time.monotonic(), side.cpu_seconds()
+        await fleet.create_pods(client, pods)
         await watching
-        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        manager.stop()
-    claims = (await store.list(RESOURCE_CLAIM, "default")).items
-    given = [
-        (each["pool"], each["device"])
-        for claim in claims
-        for each in ((claim.get("status") or {}).get("allocation") or {"devices": {}})["devices"].get("results", ())
-    ]
-    assert len(given) == len(set(given)) == pods, "a device was given twice, or not all were given"
-    await rows.close()
-    return seconds, cpu
+        figures = Figures(time.monotonic() - began, side.cpu_seconds() - cpu)
+        await fleet.check(client, pods)
+        return figures
+
+
+async def _quiet(side: Side) -> None:
+    """What a start and new nodes set in motion is over: it is not what is measured."""
+    deadline = time.monotonic() + QUIET_LIMIT_SECONDS
+    while time.monotonic() < deadline:
+        before = side.cpu_seconds()
+        await asyncio.sleep(QUIET_SECONDS)
+        if side.cpu_seconds() - before < QUIET_SHARE * QUIET_SECONDS:
+            return
+
+
+def table(pods: int, rows: dict[str, list[Figures]]) -> None:
+    """The best of each side's rounds, by rate and by CPU."""
+    best = {
+        name: (pods / min(f.seconds for f in each), min(f.cpu_seconds for f in each) / pods)
+        for name, each in rows.items()
+    }
+    rate, cpu = best[HEADRACE]
+    print("| | Pods/s | CPU a Pod | headrace: times the Pods/s | headrace: times less CPU |")
+    print("|---|---|---|---|---|")
+    for name, (theirs, used) in best.items():
+        ratios = "| | |" if name == HEADRACE else f"| {rate / theirs:.1f} | {used / cpu:.1f} |"
+        print(f"| {name} | {theirs:.0f} | {used * 1e3:.2f} ms {ratios}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pods", type=int, default=800)
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--devices", type=int, default=8)
-    parser.add_argument("--profile", action="store_true", help="Also say where the time of the event loop goes.")
-    options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    random.seed(1)
-    with tempfile.TemporaryDirectory() as directory:
-        profile = cProfile.Profile()
-        if options.profile:
-            profile.enable()
-        seconds, cpu = asyncio.run(measure(Path(directory) / "b.db", options.pods, options.nodes, options.devices))
-        profile.disable()
-    print(f"{options.pods} Pods on {options.nodes} nodes x {options.devices}: {seconds:.2f} s,", end=" ")
-    print(f"{options.pods / seconds:.0f} Pods/s; {cpu:.2f} s of CPU, {options.pods / cpu:.0f} Pods per CPU second")
-    if options.profile:
-        pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
+    parser.add_argument("--only", choices=[HEADRACE], help="leave the peer out, to look at our side alone")
+    parser.add_argument("--profile", type=Path, help="cProfile's statistics of our server in the last round")
+    chosen = parser.parse_args()
+    sides: dict[str, Callable[[], contextlib.AbstractContextManager[Side]]] = {
+        HEADRACE: lambda: headrace(controllers=True, profile=chosen.profile),
+        RAISED: lambda: kubernetes(controllers=True),
+        DEFAULT: lambda: kubernetes(controllers=True, default_rates=True),
+    }
+    rows: dict[str, list[Figures]] = {}
+    for round_number in range(chosen.rounds):
+        for name, start in sides.items():
+            if chosen.only not in (None, name) or (name == DEFAULT and round_number):
+                continue  # that one takes more than a minute and hardly varies: the rates limit it
+            with start() as side:
+                figures = asyncio.run(measure(side, chosen.pods, chosen.nodes, chosen.devices))
+            rows.setdefault(name, []).append(figures)
+            rate = chosen.pods / figures.seconds
+            print(f"{name}: {figures.seconds:.2f} s, {rate:.0f} Pods/s, {figures.cpu_seconds:.2f} s CPU", flush=True)
+    print()
+    table(chosen.pods, rows)
 
 
 if __name__ == "__main__":

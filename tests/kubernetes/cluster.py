@@ -48,6 +48,7 @@ class ControlPlane:
     url: str
     etcd_port: int
     ports: dict[str, int]
+    default_rates: bool = False
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -103,14 +104,17 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(
-    directory: Path, programs: Path, also: tuple[str, ...] = (), *, durable: bool = False
+    directory: Path, programs: Path, also: tuple[str, ...] = (), *, durable: bool = False, default_rates: bool = False
 ) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, and `also` of ALL: without them no controller changes what a test has written.
 
-    `durable`: etcd syncs to disk, which no test needs and every comparison of speed does.
+    `durable`: etcd syncs to disk, which no test needs and every comparison of speed does. `default_rates`: the
+    controllers may call as often as by default (50 and 20 times a second), which only a comparison wants.
     """
     etcd, api, peer, *rest = _free_ports(3 + len(ALL))
-    plane = ControlPlane(directory, programs, f"https://127.0.0.1:{api}", etcd, dict(zip(ALL, rest, strict=True)))
+    plane = ControlPlane(
+        directory, programs, f"https://127.0.0.1:{api}", etcd, dict(zip(ALL, rest, strict=True)), default_rates
+    )
     _credentials(plane)
     try:
         _start_etcd(plane, peer, durable)
@@ -196,7 +200,8 @@ def _shared_flags(plane: ControlPlane, name: str) -> tuple[str, ...]:
         *(f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"),
         f"--secure-port={plane.ports[name]}",
         *(f"--tls-cert-file={plane.pki('apiserver.crt')}", f"--tls-private-key-file={plane.pki('apiserver.key')}"),
-        *("--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000", "--profiling=false"),
+        *(() if plane.default_rates else ("--kube-api-qps=1000", "--kube-api-burst=2000")),
+        *("--leader-elect=false", "--profiling=false"),
     )
 
 

@@ -16,7 +16,7 @@ from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import POD
 from headrace.node import sources, volumes
 from headrace.node.actuator import Actuators, Told
-from headrace.node.admitted import admitted, reported
+from headrace.node.admitted import admitted, desired, reported
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem, DriverGone
@@ -58,6 +58,7 @@ from headrace.store.protocol import (
 
 SIGTERM = 15
 SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then reported with one write, not two
+JUST_SEEN = frozenset({"observedGeneration", "conditions"})  # fields of a report that only says that a spec was read
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
 PULL_FAILED = "ErrImagePull"
@@ -94,7 +95,7 @@ class PodWorker:
         self._memory: dict[str, Memory] = {}
         self._held: set[str] = set()  # containers with an actuator
         self._setup = Setup()
-        self._refreshed = 0.0
+        self._refreshed = self._offered = 0.0
         self._without_driver: float | None = None  # since when a driver that is gone keeps the Pod from ending
         self._alive: set[str] = set()  # containers that were last seen running
         self._ended: dict[str, float] = {}  # container id: when it ended, by our time
@@ -111,8 +112,19 @@ class PodWorker:
     def offer(self, pod: Pod) -> None:
         """A version of the object that the watch told, or an answer to our own write."""
         if pod.version > self.pod.version:
-            self.pod = pod
+            self.pod, self._offered = pod, self._now()
+            self._aim()
             self.hurry()
+
+    def _aim(self) -> None:
+        """At once, beside whatever this worker is at: limits wait for no probe, no pull and no answer to a report."""
+        states = self._means.states.of(self.pod.uid) if self._held else ()
+        for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
+            runs = runs_of(self.pod, container.name, states)
+            actuator = self._means.actuators.get(runs[-1].state.id) if runs and runs[-1].is_running else None
+            if actuator is not None:
+                status = self.pod.container_status(container.name)
+                actuator.aim(admitted(container, status), self.pod.version)
 
     def hurry(self) -> None:
         """Something changed that volumes or devices may have waited for."""
@@ -157,11 +169,12 @@ class PodWorker:
             self._release(each.id for each in seen.states if each.state == "exited")
             actions = plan(seen, now)
             doing = [action for action in actions if not isinstance(action, Look)]
-            if not doing or isinstance(doing[-1], Finish):
-                await self._report(seen)
+            again = [action.at for action in actions if isinstance(action, Look)]
+            if (not doing or isinstance(doing[-1], Finish)) and (held_back := await self._report(seen)) is not None:
+                again.append(held_back)
             if not doing:
                 await self._refresh_volumes(now)
-                return min((action.at for action in actions if isinstance(action, Look)), default=None)
+                return min(again, default=None)
             for action in doing:
                 await self._perform(action)
             if self.is_finished:
@@ -370,16 +383,18 @@ class PodWorker:
 
     # What is told
 
-    async def _report(self, seen: Seen) -> None:
-        """One write, of what is not told yet."""
+    async def _report(self, seen: Seen) -> float | None:
+        """One write, of what is not told yet; or when to tell it."""
         if seen.gone:  # nobody is left to tell, and nothing is known any more of what its containers were admitted
-            return
+            return None
         actual, resizing = await self._converge(seen)
         stamp = self._means.clock.wall()
         status = wanted(seen, actual, resizing, self._means.address, self._now(), stamp)
         fields = change(seen.pod, status, stamp)
         if fields is None:
-            return
+            return None
+        if fields.keys() <= JUST_SEEN and _is_undecided(seen.pod) and self._now() < self._offered + SETTLE_SECONDS:
+            return self._offered + SETTLE_SECONDS  # told with what comes of it, not in the way of the decision
         body = {"metadata": {"uid": seen.pod.uid}, "status": fields}
         store, name, namespace = self._means.store, seen.pod.name, seen.pod.namespace
         with suppress(NotFound):
@@ -397,9 +412,10 @@ class PodWorker:
             except Conflict:
                 self.offer(view(await store.get(POD, name, namespace)))
                 self._wake.set()
-                return
+                return None
             self.offer(view(answer))
             self._tell_waiting(fields)
+        return None
 
     def _tell_waiting(self, fields: Mapping[str, Any]) -> None:
         """An event for what people should see: a container that waits for more than its turn."""
@@ -448,3 +464,11 @@ class PodWorker:
     @property
     def _volumes(self) -> Path:
         return self._directory / "volumes"
+
+
+def _is_undecided(pod: Pod) -> bool:
+    """Whether a resize was asked for that is not admitted."""
+    return any(
+        desired(each) != admitted(each, pod.container_status(each.name))
+        for each in (*pod.spec.init_containers, *pod.spec.containers)
+    )

@@ -4,22 +4,23 @@ One in flight per workload; the others of the node wait for nobody but the ledge
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from headrace.api.amounts import MEMORY, PODS, Amounts, read, written
+from headrace.api.amounts import CPU, MEMORY, PODS, Amounts, larger, read, written
 from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import from_time, to_micro_time, to_time
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.pods import contribution
 from headrace.resize import workload
-from headrace.resize.plan import INFEASIBLE, RESIZED
+from headrace.resize.plan import INFEASIBLE, PAGE_BYTES, RESIZED
 from headrace.resize.sync import STATES, State
 from headrace.resize.workload import Judged, judge
 from headrace.runtime.actions import Action, Again, Delete, Event, Patch
 
 KEPT = 20  # finished actions of one workload that stay as its history
+BRIEF_SECONDS = 1.0  # what an action passes through in less time after its start is not written down
 PATIENCE_SECONDS = 5.0  # how long a Pod may be unknown to us that an action names
 RESTORING: Final = frozenset(
     {workload.RUNTIME_FAILURE, workload.MEMORY_IN_USE, "InsufficientCPU", "InsufficientMemory", INFEASIBLE}
@@ -38,12 +39,18 @@ BEGINNINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`node` is None for actions whose Pod is on none. `actions`: all of the node's, also finished ones."""
+    """`node` is None for actions whose Pod is on none. `actions`: all of the node's, also finished ones.
+
+    `most`: what no limit may grow beyond where only requests are charged. `unfit`: actions by name that are not carried
+    out, and why.
+    """
 
     node: Object | None
     ledger: Ledger
     pods: Mapping[str, Object]
     actions: tuple[Object, ...]
+    most: Amounts = field(default_factory=dict)
+    unfit: Mapping[str, str] = field(default_factory=dict)
 
 
 def state_of(action: Fields) -> State:
@@ -102,6 +109,16 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     return tuple(actions)
 
 
+def refused(seen: Seen, patch: Patch, words: str, now: float) -> tuple[Action, ...]:
+    """The API server refused a change of desired resources: that ends the action which asked for it, in its words."""
+    names = {str(each["name"]) for given in (patch.fields.get("spec") or {}).values() for each in given}
+    for action in in_order(each for each in seen.actions if not is_finished(each)):
+        if pod_key(action) == f"{patch.namespace}/{patch.name}" and container_name(action) in names:
+            short = _short_of(words)
+            return tuple(_Look(seen, action, now)._failed(short or "ResourceValidationFailed", words))
+    return ()
+
+
 def _histories(actions: Iterable[Object]) -> dict[str, list[Object]]:
     """Finished ones by workload, oldest first."""
     found: dict[str, list[Object]] = {}
@@ -135,6 +152,8 @@ class _Look:
 
     def decide(self, ledger: Ledger) -> tuple[list[Action], Ledger]:
         pod = self.pod
+        if name_of(self.action) in self.seen.unfit:
+            return self._failed("ResourceValidationFailed", self.seen.unfit[name_of(self.action)]), ledger
         if pod is None or workload.container_of(pod, self.name) is None:
             return self._nothing_there(pod), ledger
         if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
@@ -198,7 +217,26 @@ class _Look:
         assert pod is not None
         wish = contribution(workload.as_admitted(after, self.name))
         holds = wish.wish(contribution(pod))
-        return ledger.admit(wish.holder, {name: amount for name, amount in holds.items() if name != PODS})
+        answer = ledger.admit(wish.holder, {name: amount for name, amount in holds.items() if name != PODS})
+        return self._within(after, answer)
+
+    def _within(self, after: Object, answer: Ledger | Shortfall) -> Ledger | Shortfall:
+        """No limit grows beyond what the node has to give at all, even where that is not what is charged."""
+        pod, most = self.pod, self.seen.most
+        assert pod is not None
+        had, limits = workload.admitted_limits(pod, self.name), workload.desired_limits(after, self.name)
+        over = {
+            name: limits[name] - most[name]
+            for name in limits
+            if name in most and limits[name] > max(most[name], had.get(name, 0))
+        }
+        if not over:
+            return answer
+        if isinstance(answer, Shortfall):
+            return replace(answer, missing=larger(answer.missing, over))
+        node = self.seen.ledger.node
+        told = (f"insufficient {name}: {written(name, limits[name])} of {written(name, most[name])}" for name in over)
+        return Shortfall(over, node, words=f"node {node}: {'; '.join(told)} allocatable")
 
     def _clamped(self, pod: Object, target: Amounts, short: Shortfall, ledger: Ledger) -> Amounts:
         """What is missing is taken off the target, down to what it has."""
@@ -206,7 +244,10 @@ class _Look:
         found = {}
         for name, amount in target.items():
             least = min(amount, has.get(name, amount))
-            found[name] = max(least, amount - short.missing.get(name, 0))
+            left = amount - short.missing.get(name, 0)
+            if name == MEMORY and left < amount:
+                left = left // PAGE_BYTES * PAGE_BYTES  # what is read back is whole pages
+            found[name] = max(least, left)
         return found
 
     def _grows(self, pod: Object, target: Amounts) -> bool:
@@ -230,18 +271,18 @@ class _Look:
             case "FAILED" | "DRIFT_DETECTED":
                 return self._failing(pod, judged)
             case _:
+                left = BRIEF_SECONDS - (self.now - from_time(str(self.status.get("startTime"))))
+                if left > 0 and self.status.get("reason") == "Started":
+                    return [Again(left)]
                 return self._moved(None, judged.sync, judged.reason or judged.sync.capitalize(), judged.message)
 
     def _refused(self, pod: Object, judged: Judged) -> list[Action]:
-        """The guard, which knows more than the caches, refused what they had room for."""
-        if "insufficient" not in judged.message:  # a shrink that waits for the agent's word
+        """The guard or the kubelet, which know more than the caches, refused what they had room for."""
+        short = _short_of(judged.message)
+        # Without a shortage: a shrink that waits for the agent's word.
+        if judged.reason != INFEASIBLE and (short is None or self._on_insufficient() == "Defer"):
             return self._moved(None, "PENDING", judged.reason, judged.message)
-        how = self._on_insufficient()
-        if how == "Defer" and judged.reason != INFEASIBLE:
-            return self._moved(None, "PENDING", "Deferred", judged.message)
-        restore = self._restore(pod)
-        reason = "InsufficientMemory" if "insufficient memory" in judged.message else "InsufficientCPU"
-        return [*restore, *self._failed(reason, judged.message)]
+        return [*self._restore(pod), *self._failed(short or INFEASIBLE, judged.message)]
 
     def _failing(self, pod: Object, judged: Judged) -> list[Action]:
         """Tried again (by the agent, which never stops) for a while; then it is told."""
@@ -346,6 +387,14 @@ class _Look:
 def _insufficient(short: Shortfall) -> tuple[str, str]:
     """Memory is named first where both are short: it is what kills."""
     return ("InsufficientMemory" if MEMORY in short.missing else "InsufficientCPU"), str(short)
+
+
+def _short_of(words: str) -> str | None:
+    """The reason, where these words of the ledger, a kubelet or an API server tell of a shortage."""
+    for name, reason in ((MEMORY, "InsufficientMemory"), (CPU, "InsufficientCPU")):
+        if f"insufficient {name}" in words or ("have enough" in words and f"{name}, requested" in words):
+            return reason
+    return None
 
 
 def _amounts(amounts: Amounts) -> dict[str, str]:

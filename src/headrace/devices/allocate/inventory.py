@@ -12,8 +12,10 @@ import orjson
 from headrace.devices.allocate.device import DeviceID, Slice
 from headrace.devices.allocate.features import DEFAULT, Features
 from headrace.devices.allocate.in_use import InUse, results_of
-from headrace.devices.allocate.known import Known
+from headrace.devices.allocate.known import UNKNOWN, Known, Unknown
+from headrace.devices.allocate.looks import lens_of
 from headrace.devices.allocate.nodes import labels_of, name_of
+from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.pools import PoolID, gather
 from headrace.devices.allocate.requests import read_claims
 from headrace.devices.allocate.selectors import Selectors
@@ -38,6 +40,7 @@ class Inventory:
         self.numbers: dict[str, int] = {}
         self.names: list[str] = []
         self.epoch = 0
+        self.serials: dict[str, int] = {}  # by node: grows with each event that touches it
         self.changes: list[str] = []
         self.changes_forgotten = 0
         self._slices: dict[str, Slice] = {}
@@ -45,6 +48,7 @@ class Inventory:
         self._shared: dict[str, Slice] = {}
         self._by_pool: dict[PoolID, dict[str, Slice]] = {}
         self._held: dict[str, tuple[Json, ...]] = {}
+        self._holders: dict[DeviceID, dict[str, None]] = {}
         self.views: dict[str, View] = {}
         self.states: dict[str, State] = {}
         self._seen_by: dict[PoolID, dict[str, None]] = {}
@@ -76,12 +80,13 @@ class Inventory:
     def put_slice(self, key: str, resource_slice: Json) -> None:
         """Add a slice, or replace what the key had; a replaced slice keeps its place in the order."""
         new, old = Slice(resource_slice), self._slices.get(key)
+        new.find_out_whether_ordinary()
         if old is not None and (old.node_name, old.id) != (new.node_name, new.id):
             self.drop_slice(key)
         self._slices[key] = new
         self._holder(new)[key] = new
         self._by_pool.setdefault(new.id, {})[key] = new
-        self._touch_views(new)
+        self._touch(new)
 
     def drop_slice(self, key: str) -> None:
         old = self._slices.pop(key, None)
@@ -93,7 +98,7 @@ class Inventory:
             del self._on_node[old.node_name]
         if not self._by_pool[old.id]:
             del self._by_pool[old.id]
-        self._touch_views(old)
+        self._touch(old)
 
     def _holder(self, each: Slice) -> dict[str, Slice]:
         return self._on_node.setdefault(each.node_name, {}) if each.node_name else self._shared
@@ -126,20 +131,20 @@ class Inventory:
             self._held[key] = held
         if held == before:
             return
+        for result in before:
+            self._holders.get(_device_of(result), {}).pop(key, None)
+        for result in held:
+            self._holders.setdefault(_device_of(result), {})[key] = None
         touched = {self.in_use.remove(result, with_shares=with_shares) for result in before}
         touched |= {self.in_use.add(result, with_shares=with_shares) for result in held}
         for pool in {device[:2] for device in touched if device is not None}:
-            for name in self._seen_by.get(pool, ()):
+            for name in self._onlookers(pool):
                 self.states.pop(name, None)
                 self._changed(name)
 
     def holders(self, device: DeviceID) -> list[str]:
         """The keys under which the device is held."""
-        return [
-            key
-            for key, results in self._held.items()
-            if any((each.get("driver"), each.get("pool"), each.get("device")) == device for each in results)
-        ]
+        return list(self._holders.get(device, ()))
 
     # What follows
 
@@ -182,12 +187,61 @@ class Inventory:
                 self._known[key] = found
         return found
 
-    def _touch_views(self, each: Slice) -> None:
-        """A slice came or went: all who see its pool look again, and all nodes if it may be for any."""
-        names = list(self._seen_by.get(each.id, ())) if each.node_name else list(self.views)
+    def look(self, name: str, known: Known) -> tuple[Hashable, tuple[Slice, ...]] | None:
+        """How the node looks to a demand, and its slices in order; None where it has to be searched for itself."""
+        if isinstance(known.lens, Unknown):
+            known.lens = lens_of(known.demand, self.selectors, self.features)
+        slices = None if known.lens is None else self.ordinary(name)
+        if known.lens is None or slices is None:
+            return None
+        seen = known.lens.look(slices, self.in_use)
+        return None if seen is None else (seen, slices)
+
+    def at_a_glance(self, name: str, known: Known) -> Outline | Unknown | None:
+        """The answer of a node that looks like one that was searched."""
+        serial = self.serials.get(name, 0)
+        before = known.at_node.get(name)
+        if before is not None and before[0] == serial:
+            return before[1]
+        seen = self.look(name, known)
+        outline = UNKNOWN if seen is None else known.by_look(seen[0])
+        if not isinstance(outline, Unknown):
+            known.at_node[name] = serial, outline
+        return outline
+
+    def ordinary(self, name: str) -> tuple[Slice, ...] | None:
+        """The node's slices in the order of its pools, if they are all it sees, each is a pool of its own, and all of
+        them are ordinary."""
+        if self._shared:
+            return None
+        own = self._on_node.get(name)
+        if own is None:
+            return ()
+        slices = tuple(own.values())
+        for each in slices:
+            if not each.is_ordinary or each.count != 1 or len(self._by_pool[each.id]) != 1:
+                return None
+        return slices if len(slices) == 1 else tuple(sorted(slices, key=_pool_of))
+
+    def may_have_invalid_pool(self, name: str) -> bool:
+        """Whether the node's pools were found to be invalid, or nobody has looked."""
+        view = self.views.get(name)
+        return self.ordinary(name) is None if view is None else view.has_invalid
+
+    def _onlookers(self, pool: PoolID) -> list[str]:
+        """The nodes for which something of the pool counts: that saw it, or have a slice of it."""
+        names = dict.fromkeys(self._seen_by.get(pool, ()))
+        for each in self._by_pool.get(pool, {}).values():
+            if each.node_name:
+                names[each.node_name] = None
+        return list(names)
+
+    def _touch(self, each: Slice) -> None:
+        """A slice came or went: all for whom its pool counts look again, and all nodes if it may be for any."""
+        names = self._onlookers(each.id) if each.node_name else [*self.views, *self.nodes]
         if each.node_name:
             names.append(each.node_name)
-        for name in names:
+        for name in dict.fromkeys(names):
             self._drop_view(name)
             self._changed(name)
 
@@ -211,10 +265,19 @@ class Inventory:
 
     def _changed(self, name: str) -> None:
         self.changes.append(name)
+        self.serials[name] = self.changes_forgotten + len(self.changes)
         if len(self.changes) >= CHANGES_KEPT:
             half = CHANGES_KEPT // 2
             del self.changes[:half]
             self.changes_forgotten += half
+
+
+def _device_of(result: Json) -> DeviceID:
+    return result.get("driver", ""), result.get("pool", ""), result.get("device", "")
+
+
+def _pool_of(each: Slice) -> PoolID:
+    return each.id
 
 
 def _is_alike(known: Json, node: Json) -> bool:

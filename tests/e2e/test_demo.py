@@ -26,6 +26,14 @@ VARIES = (
     (r"cgroup (v1|v2|hybrid)", "cgroup …"),
     (r"(limits are approximate here|limits approximate): .*", r"\1: …"),
     (r"affinity and rlimit: \d+m CPU", "affinity and rlimit: … CPU"),
+    (r"latency( is)? \d+ ms", r"latency\1 … ms"),
+    (r"\d+ ms now", "… ms now"),
+    (r'"value": \d+\.\d+', '"value": …'),
+    (r"latency \d+(\.\d+)? above", "latency … above"),
+    (r"/sys/fs/cgroup/\S+", "CGROUP"),
+    (r"process \d+", "process …"),
+    (r"put right after \d+\.\d s", "put right after … s"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME                "),
 )
 
 
@@ -62,5 +70,6 @@ def test_the_demo_names_the_approximation_where_cgroups_cannot_be_written():
 
 
 def test_the_demos_manifests_are_those_of_the_examples():
+    examples = {each.name: each for folder in ("devices", "resize") for each in (ROOT / "examples" / folder).iterdir()}
     for manifest in (ROOT / "src/headrace/cli/demo/manifests").iterdir():
-        assert manifest.read_text() == (ROOT / "examples/devices" / manifest.name).read_text()
+        assert manifest.read_text() == examples[manifest.name].read_text()

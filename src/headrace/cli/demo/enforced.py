@@ -7,15 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
+MEBIBYTE = 1024 * 1024
+PERIOD = 100_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """`source` names where it was read. Amounts are None where nothing limits."""
+    """`source` names where it was read. Amounts are None where nothing limits. `quota`: the file of the CPU limit."""
 
     source: str
     cpu_milli: int | None
     memory_bytes: int | None
+    quota: Path | None = None
+
+
+def told(found: Enforced) -> str:
+    cpu = "no CPU limit" if found.cpu_milli is None else f"{found.cpu_milli}m CPU"
+    memory = "no memory limit" if found.memory_bytes is None else f"{found.memory_bytes // MEBIBYTE}Mi memory"
+    return f"{found.source}: {cpu}, {memory}"
 
 
 def process_of(pod_uid: str) -> int:
@@ -49,15 +58,27 @@ def enforced(pid: int) -> Enforced:
         quota, period = _number(cpu / "cpu.cfs_quota_us"), _number(cpu / "cpu.cfs_period_us")
         limit = _number(memory / "memory.limit_in_bytes")
         milli = None if quota is None or quota < 0 or period is None else quota * 1000 // period
-        return Enforced("cgroup v1", milli, limit)
+        return Enforced("cgroup v1", milli, limit, cpu / "cpu.cfs_quota_us")
     unified = CGROUPS / groups.get("", "").lstrip("/")
     if (unified / "cpu.max").exists() and "headrace" in str(unified):
         quota_text, period_text = (unified / "cpu.max").read_text().split()
         milli = None if quota_text == "max" else int(quota_text) * 1000 // int(period_text)
-        return Enforced("cgroup v2", milli, _number(unified / "memory.max"))
+        return Enforced("cgroup v2", milli, _number(unified / "memory.max"), unified / "cpu.max")
     soft, _ = resource.prlimit(pid, resource.RLIMIT_AS)
     space = None if soft == resource.RLIM_INFINITY else soft
     return Enforced("affinity and rlimit", len(os.sched_getaffinity(pid)) * 1000, space)
+
+
+def limit_cpu_by_hand(quota: Path, milli: int) -> None:
+    """Past headrace, as an administrator may do. The smallest quota of the kernel is 10m."""
+    text = str(milli * PERIOD // 1000)
+    quota.write_text(text if quota.name == "cpu.cfs_quota_us" else f"{text} {PERIOD}")
+
+
+def limit_memory_by_hand(pid: int, limit_bytes: int) -> None:
+    """The same where there are no cgroups."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit_bytes, hard))
 
 
 def cpu_share(pid: int, seconds: float) -> float:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.api.kinds import Kind
+from headrace.client.paths import collection_path, object_path
+
 WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.1
 WIDTH = 100
@@ -61,8 +64,9 @@ class Stage:
             return self.headrace(*instead)
         return self._show(("kubectl", *arguments), (self.kubectl, "--kubeconfig", str(self.kubeconfig), *arguments))
 
-    def apply(self, manifest: Path) -> str:
-        return self.kube("apply", "-f", manifest.name, instead=("apply", "-f", manifest.name))
+    def apply(self, manifest: str) -> str:
+        """`manifest`: its name among the demo's, or a whole path."""
+        return self.kube("apply", "-f", manifest, instead=("apply", "-f", manifest))
 
     def resize(self, pod: str, patch: str) -> None:
         """PATCH of the resize subresource: by kubectl if it knows that subresource, else by HTTP as it is."""
@@ -78,21 +82,36 @@ class Stage:
         digits = "".join(each for each in told["minor"] if each.isdigit())
         return int(told["major"]) > 1 or int(digits or 0) >= 32
 
-    def object(self, kind: str, name: str) -> dict[str, Any]:
-        """An object as it is stored, not shown."""
-        decoded: dict[str, Any] = json.loads(self.quiet("get", kind, name, "-o", "json"))
-        return decoded
+    def refused(self, *arguments: str) -> str:
+        """`headrace …` that must be refused, shown with what it said."""
+        command = (sys.executable, "-m", "headrace.cli", *arguments, "--data-dir", str(self.data_dir))
+        self.write(f"   $ {' '.join(_quoted(each) for each in ('headrace', *arguments))}")
+        done = self._done(command)
+        if done.returncode == 0:
+            raise StepFailed(f"headrace {' '.join(arguments)} was to be refused, and was not: {done.stdout.strip()}")
+        for line in done.stderr.rstrip().splitlines():
+            self.write(f"     {line}")
+        return done.stderr
+
+    def object(self, kind: Kind, name: str) -> dict[str, Any]:
+        """An object as it is stored, not shown; empty when there is none."""
+        return asyncio.run(_get(self.kubeconfig, object_path(kind, "default", name)))
+
+    def objects(self, kind: Kind) -> list[dict[str, Any]]:
+        """All of a kind in the default namespace, not shown."""
+        found: list[dict[str, Any]] = asyncio.run(_get(self.kubeconfig, collection_path(kind, "default")))["items"]
+        return found
 
     def quiet(self, *arguments: str) -> str:
         """The output of `headrace …`, not shown."""
         return self._run((sys.executable, "-m", "headrace.cli", *arguments, "--data-dir", str(self.data_dir)))
 
-    def wait_for(self, what: str, look: Callable[[], Any]) -> Any:
+    def wait_for(self, what: str, look: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
         """The first answer of `look` that is not empty; the demo ends if there is none in time."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + seconds
         while not (found := look()):
             if time.monotonic() > deadline:
-                raise StepFailed(f"{what}: not so after {WAIT_SECONDS:.0f} s")
+                raise StepFailed(f"{what}: not so after {seconds:.0f} s")
             time.sleep(LOOK_SECONDS)
         return found
 
@@ -104,12 +123,31 @@ class Stage:
         return output
 
     def _run(self, command: Sequence[str]) -> str:
-        manifests = Path(__file__).parent / "manifests"
-        environment = {**os.environ, "HOME": str(self.data_dir), "KUBECONFIG": str(self.kubeconfig)}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=manifests, env=environment, check=False)
+        done = self._done(command)
         if done.returncode != 0:
             raise StepFailed(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
+
+    def _done(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        manifests = Path(__file__).parent / "manifests"
+        environment = {**os.environ, "HOME": str(self.data_dir), "KUBECONFIG": str(self.kubeconfig)}
+        return subprocess.run(command, capture_output=True, text=True, cwd=manifests, env=environment, check=False)
+
+
+async def _get(kubeconfig: Path, path: str) -> Any:
+    from headrace.client.errors import ApiError, Unreachable
+    from headrace.client.http import Client
+    from headrace.client.kubeconfig import load
+
+    async with Client(load(kubeconfig)) as client:
+        try:
+            return await client.request("GET", path)
+        except ApiError as refused:
+            if refused.code == 404:
+                return {}
+            raise StepFailed(f"GET {path}: {refused}") from None
+        except Unreachable as failed:
+            raise StepFailed(f"GET {path}: {failed}") from None
 
 
 async def _patch(kubeconfig: Path, pod: str, patch: Any) -> None:

@@ -136,6 +136,42 @@ class Concatenated(list[Value]):
     __slots__ = ()
 
 
+class SetList(list[Value]):
+    """A list of scalars whose order does not count (`x-kubernetes-list-type: set`)."""
+
+    __slots__ = ()
+
+    def joined(self, other: list[Value]) -> "SetList | EvaluationError":
+        """What is in either, each once, in the order met."""
+        found = [_scalar_key(each) for each in (*self, *other)]
+        wrong = next((each for each in found if isinstance(each, EvaluationError)), None)
+        if wrong is not None:
+            return wrong
+        first: dict[Any, Value] = {}
+        for key, element in zip(found, (*self, *other), strict=True):
+            first.setdefault(key, element)
+        return SetList(first.values())
+
+
+class MapList(list[Value]):
+    """A list of maps told apart by their values under `keys` (`x-kubernetes-list-type: map`); order does not count."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, elements: Iterable[Value], keys: tuple[str, ...]) -> None:
+        super().__init__(elements)
+        self.keys = keys
+
+    def joined(self, other: list[Value]) -> "MapList":
+        """Elements of the other take the place of those with the same keys, the rest is appended."""
+        found = {self.key(each): each for each in self}
+        found.update((self.key(each), each) for each in other)
+        return MapList(found.values(), self.keys)
+
+    def key(self, element: Value) -> Any:
+        return tuple(_scalar_key(element.get(name)) for name in self.keys) if is_map(element) else id(element)
+
+
 class StringMap(dict[str, Value]):
     """A map that only ever has strings for keys: any other key is simply not there."""
 
@@ -152,7 +188,7 @@ class DefaultMap(StringMap):
 
 
 EMPTY = StringMap()
-LISTS: frozenset[type] = frozenset({list, Accumulating, Concatenated})
+LISTS: frozenset[type] = frozenset({list, Accumulating, Concatenated, SetList, MapList})
 MAPS: frozenset[type] = frozenset((dict, StringMap, DefaultMap))
 
 _TYPE_NAMES: dict[type, str] = {
@@ -160,7 +196,7 @@ _TYPE_NAMES: dict[type, str] = {
     list: "list", Accumulating: "list", Concatenated: "list", dict: "map", StringMap: "map", DefaultMap: "map",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp", TypeValue: "type",
     Optional: "optional_type", QuantityValue: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
-    Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
+    Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat", SetList: "list", MapList: "list",
 }  # fmt: skip
 
 
@@ -175,7 +211,7 @@ _GO_NAMES: dict[type, str] = {
     Concatenated: "*types.concatList", dict: "*types.baseMap", StringMap: "*types.baseMap", DefaultMap: "cel.mapper",
     Duration: "types.Duration", Timestamp: "types.Timestamp", TypeValue: "*types.Type", Optional: "*types.Optional",
     QuantityValue: "cel.Quantity", Semver: "cel.Semver", Address: "cel.IP", Network: "cel.CIDR", Url: "cel.URL",
-    Format: "cel.Format",
+    Format: "cel.Format", SetList: "*common.unstructuredSetList", MapList: "*common.unstructuredMapList",
 }  # fmt: skip
 
 
@@ -373,11 +409,42 @@ def _equal_special(one: Value, other: Value) -> bool | EvaluationError:
 def _equal_lists(one: list[Value], other: list[Value]) -> bool | EvaluationError:
     if len(one) != len(other):
         return False
+    if type(one) is SetList:
+        return _equal_sets(one, other)
+    if type(one) is MapList:
+        return _equal_by_key(one, other)
     found = [equal(*pair) for pair in zip(one, other, strict=True)]
     if any(each is False for each in found):
         return False
     errors = [each for each in found if each is not True]
     return errors[0] if errors and type(one) is Concatenated else True
+
+
+def _equal_sets(one: SetList, other: list[Value]) -> bool | EvaluationError:
+    found = [_scalar_key(each) for each in (*one, *other)]
+    wrong = next((each for each in found if isinstance(each, EvaluationError)), None)
+    return wrong if wrong is not None else set(found[: len(one)]) == set(found[len(one) :])
+
+
+def _equal_by_key(one: MapList, other: list[Value]) -> bool | EvaluationError:
+    ours = {one.key(each): each for each in one}
+    seen = set()
+    for theirs in other:
+        key = one.key(theirs)
+        if key not in ours:
+            return False
+        same = equal(ours[key], theirs)
+        if same is not True:
+            return same
+        seen.add(key)
+    return len(seen) == len(ours)
+
+
+def _scalar_key(value: Value) -> Any:
+    """What tells a scalar in a set from the others, numbers of different types included."""
+    if is_list(value) or is_map(value):
+        return EvaluationError("listSet operations are only supported on lists of scalar values")
+    return type(value), value
 
 
 def _equal_maps(one: dict[Any, Value], other: dict[Any, Value]) -> bool:

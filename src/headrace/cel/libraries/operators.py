@@ -16,6 +16,8 @@ from headrace.cel.values import (
     Accumulating,
     Concatenated,
     Duration,
+    MapList,
+    SetList,
     StringMap,
     Timestamp,
     Uint,
@@ -66,7 +68,9 @@ def add(one: Value, other: Value) -> Value:
     return _missing("_+_", one)
 
 
-def _joined(one: list[Value], other: list[Value]) -> list[Value]:
+def _joined(one: list[Value], other: list[Value]) -> list[Value] | EvaluationError:
+    if isinstance(one, SetList | MapList):
+        return one.joined(other)
     if type(one) is Accumulating:
         one.extend(other)
         return one

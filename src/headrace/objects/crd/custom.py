@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.api.objects import Object
-from headrace.objects.crd import pruning, values
+from headrace.objects.crd import judging, pruning, values
 from headrace.objects.crd.structural import Schema
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
@@ -27,6 +27,7 @@ class CustomStrategy(Strategy):
         self._selectable = selectable
         self._rule = rule
         self._validate: values.Validate | None = None
+        self._judge: judging.Judge | None = None
 
     def prune(self, obj: Object) -> list[str]:
         """Drop what the schema does not know; the paths of what was dropped."""
@@ -36,9 +37,18 @@ class CustomStrategy(Strategy):
         pruning.default(obj, self._schema)
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
+        self._judged(obj, None, errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        self._judged(obj, old, errors)
+
+    def _judged(self, obj: Object, old: Object | None, errors: FieldErrors) -> None:
         if self._validate is None:
             self._validate = values.compiled(_without_metadata(self._schema))
+            self._judge = judging.judge_of(self._schema)
         self._validate(obj, errors)
+        if self._judge is not None:
+            judging.judge(self._judge, obj, old, errors)
         if self._rule is not None and not errors:
             self._rule(obj.get("spec") or {}, errors)
 
@@ -53,9 +63,6 @@ class CustomStrategy(Strategy):
             obj["metadata"]["managedFields"] = managed
         for part in (obj.keys() | old.keys()) - {"status", "metadata"}:
             keep(obj, old, part)
-
-    def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
-        self.validate(obj, errors)
 
     def generation_changed(self, obj: Object, old: Object) -> bool:
         return self._counted(obj) != self._counted(old)

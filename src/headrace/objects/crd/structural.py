@@ -19,7 +19,8 @@ _LEVELS = {
     "item": "must not be empty for specified array items",
     "field": "must not be empty for specified object fields",
 }
-_NESTED_FORBIDDEN = ("type", "description", "default", "additionalProperties", "nullable", "title")
+RULES = "x-kubernetes-validations"
+_NESTED_FORBIDDEN = ("type", "description", "default", "additionalProperties", "nullable", "title", RULES)
 _UNSUPPORTED = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema")
 _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 

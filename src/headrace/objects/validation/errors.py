@@ -1,6 +1,7 @@
 """Validation errors collected field by field, in the words of k8s.io/apimachinery/pkg/util/validation/field."""
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,13 @@ _REASONS = {
 }
 
 
+class _Omitted:
+    """Stands for a value that an error does not show, because it is long or not the author's own."""
+
+
+OMITTED = _Omitted()
+
+
 class FieldErrors:
     """What is wrong with an object. Paths read `spec.containers[0].name`."""
 
@@ -32,13 +40,13 @@ class FieldErrors:
         self._add("FieldValueRequired", path, "", detail)
 
     def invalid(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueInvalid", path, f": {shown(value)}", detail)
+        self._add("FieldValueInvalid", path, _after_colon(value), detail)
 
     def type_invalid(self, path: str, value: Any, detail: str = "") -> None:
         self._add("FieldValueTypeInvalid", path, f": {shown(value)}", detail)
 
     def duplicate(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueDuplicate", path, f": {shown(value)}", detail)
+        self._add("FieldValueDuplicate", path, _after_colon(value), detail)
 
     def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
         listed = ", ".join(shown(each) for each in supported)
@@ -62,13 +70,21 @@ class FieldErrors:
         self.causes.append(Cause(reason, message, path))
 
 
+def _after_colon(value: Any) -> str:
+    return "" if value is OMITTED else f": {shown(value)}"
+
+
 def shown(value: Any) -> str:
-    """A value as Kubernetes prints it in an error."""
+    """A value as Kubernetes prints it in an error; an OrderedDict stands for a Go struct."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    in_order = isinstance(value, OrderedDict)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=not in_order, separators=(",", ":"))
+    if isinstance(value, dict | list):  # as Go's encoder writes them
+        text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return text
 
 
 def summary(causes: Iterable[Cause]) -> str:

@@ -14,6 +14,7 @@ from headrace.node.cgroups.group import Meter
 from headrace.node.cgroups.tree import plant
 from headrace.node.runtimes.protocol import Limits
 from headrace.node.sampler import PERIOD_SECONDS, Sampler
+from headrace.node.samples import Outgoing
 from tests.node.eventually import eventually
 from tests.node.runtimes.conftest import BOTH, Running, needs_cgroups, opened
 from tests.node.runtimes.programs import SPIN
@@ -81,6 +82,57 @@ async def test_what_runs_is_measured_each_second_until_it_ends() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert last.closed == 1
+
+
+@pytest.mark.looptime
+async def test_each_round_goes_out_as_soon_as_it_is_measured_and_the_newest_sample_counts() -> None:
+    source, samples = Source(), Outgoing()
+    now = asyncio.get_running_loop().time
+    sampler = Sampler(samples, now, 5.0, samples.measured)
+    source.meters["a"] = Gauge()
+    tasks = [asyncio.create_task(sampler.follow(source)), asyncio.create_task(sampler.run())]
+    await source.tell("a")
+    await asyncio.sleep(0.1)  # the round of the start is out
+    await samples.ready()
+    samples.take()
+    for moment in (5.0, 10.0):
+        await samples.ready()
+        assert now() == pytest.approx(moment)
+        batch = samples.take()
+        assert batch is not None
+        assert [(each.workload, each.at) for each in batch.samples] == [("default/a/c", pytest.approx(moment))]
+    await asyncio.sleep(11)  # nobody has taken two rounds
+    await samples.ready()
+    batch = samples.take()
+    assert batch is not None
+    assert [each.at for each in batch.samples] == [pytest.approx(20.0)]
+    assert samples.take() is None
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.looptime
+async def test_a_clock_that_is_set_back_by_an_hour_stops_no_sampling() -> None:
+    """The next round is at most one period away, whatever the wall clock says meanwhile."""
+    now, rounds = asyncio.get_running_loop().time, list[float]()
+    back = 0.0
+
+    def measured() -> None:
+        rounds.append(now())
+
+    class SetBack:
+        def record(self, workload: str, usage: Usage) -> None:
+            nonlocal back
+            back = 3600.0
+
+    sampler = Sampler(SetBack(), lambda: now() - back, measured=measured)
+    sampler._meters["a"] = ("default/a/c", Gauge())
+    task = asyncio.create_task(sampler.run())
+    await asyncio.sleep(3.5)
+    assert rounds == pytest.approx([0, 1, 2, 3])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture(params=BOTH)

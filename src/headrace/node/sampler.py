@@ -25,10 +25,16 @@ class Metered(Protocol):
 
 
 class Sampler:
-    """Run `follow` and `run` side by side. Time and sleep come from outside."""
+    """Run `follow` and `run` side by side. Time and sleep come from outside; `measured` is told of each full round."""
 
-    def __init__(self, metrics: Recorder, clock: Callable[[], float], period_seconds: float = PERIOD_SECONDS) -> None:
-        self._metrics, self._clock, self._period = metrics, clock, period_seconds
+    def __init__(
+        self,
+        metrics: Recorder,
+        clock: Callable[[], float],
+        period_seconds: float = PERIOD_SECONDS,
+        measured: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._metrics, self._clock, self._period, self._measured = metrics, clock, period_seconds, measured
         self._meters: dict[str, tuple[str, Meter]] = {}
 
     async def follow(self, runtime: Metered) -> None:
@@ -48,7 +54,9 @@ class Sampler:
             while True:
                 began = self._clock()
                 await self.sample()
-                await sleep(max(0.0, self._period - (self._clock() - began)))
+                self._measured()
+                took = self._clock() - began
+                await sleep(min(self._period, max(0.0, self._period - took)))  # whatever the clock was set to meanwhile
         finally:
             for id in list(self._meters):
                 self.remove(id)

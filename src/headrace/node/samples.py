@@ -1,5 +1,6 @@
 """Samples on their way to the control plane: the newest of each container, dropped rather than queued."""
 
+import asyncio
 from collections.abc import Callable
 
 from headrace.metrics.protocol import Usage
@@ -11,14 +12,23 @@ MOST = 2000
 class Outgoing:
     """What the sampler records into. Only the newest sample of a workload waits."""
 
-    def __init__(self, period_seconds: float = 1.0) -> None:
-        self.period_seconds = period_seconds
+    def __init__(self) -> None:
         self.drifts: Callable[[], int] = lambda: 0
         self._waiting: dict[str, Usage] = {}
+        self._measured = asyncio.Event()
 
     def record(self, workload: str, usage: Usage) -> None:
         if workload in self._waiting or len(self._waiting) < MOST:
             self._waiting[workload] = usage
+
+    def measured(self) -> None:
+        """A round is complete: it goes out now, not in a rhythm of its own."""
+        self._measured.set()
+
+    async def ready(self) -> None:
+        """Returns when a round was completed since the last time."""
+        await self._measured.wait()
+        self._measured.clear()
 
     def take(self) -> wire.Samples | None:
         """All that waits, in one message; None if nothing does."""

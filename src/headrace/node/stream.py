@@ -104,12 +104,11 @@ class Stream:
                 self._requests.clear()
 
     async def _send(self, samples: Outgoing, outbox: asyncio.Queue[wire.FromAgent]) -> None:
-        """Each period what was measured in it; a stream that is full of answers does without."""
+        """Each round as it was measured; one that a stream full of answers has no room for is left out."""
         while True:
-            batch = samples.take()
-            if batch is not None and not outbox.full():
+            await samples.ready()
+            if not outbox.full() and (batch := samples.take()) is not None:
                 outbox.put_nowait(wire.FromAgent(samples=batch))
-            await self._clock.sleep(samples.period_seconds)
 
     def _take(self, message: wire.ToAgent, outbox: asyncio.Queue[wire.FromAgent], tasks: asyncio.TaskGroup) -> None:
         number, kind = message.request_id, message.WhichOneof("message")

@@ -72,8 +72,8 @@ async def _run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: 
     runtime = await open_runtime(settings.data_dir, settings.runtime, settings.podman_socket)
     can = runtime.capabilities()
     log.info("runtime", name=can.name, detail=can.detail)
-    samples = Outgoing(settings.sample_seconds)
-    sampler = Sampler(samples, time.time, settings.sample_seconds)
+    samples = Outgoing()
+    sampler = Sampler(samples, time.time, settings.sample_seconds, samples.measured)
     agent = Settings(
         settings.node,
         settings.data_dir,

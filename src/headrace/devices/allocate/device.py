@@ -1,6 +1,9 @@
 """A published device and its slice, read once from their ResourceSlice and shared by every node that sees them."""
 
+import re
 from collections.abc import Mapping
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -15,20 +18,33 @@ Counters = dict[tuple[str, str], int]  # (counter set, counter) -> nano-units
 NO_FIELDS: Json = {}
 
 _PLAIN = frozenset(("int", "bool", "string"))
+_name_of = itemgetter("name")
+_AMOUNT = frozenset(("value",))
+_ORDINARY_SLICE = frozenset(("driver", "pool", "nodeName", "devices"))
+_ORDINARY_DEVICE = frozenset(("name", "attributes", "capacity", "taints"))
+_VERSION = re.compile(r"(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}", re.ASCII)
+_QUANTITY = re.compile(r"[0-9]{1,15}([kMGTP]|[KMGT]i)?", re.ASCII)
 
 
 class Slice:
-    """One ResourceSlice: its place in a pool and its devices in order."""
+    """One ResourceSlice: its place in a pool and its devices in order, which are read when they are first asked for.
+
+    `is_ordinary`: it is for one node alone, and nothing but driver, attributes, capacities and taints can decide about
+    its devices, all of which can be read. Known to be so once somebody has asked to find out.
+    """
 
     __slots__ = (
+        "_devices",
+        "_is_simple",
         "_layout",
+        "attributes",
         "count",
         "counter_sets",
-        "devices",
         "driver",
         "generation",
-        "has_compatibility_groups",
-        "is_simple",
+        "has_taints",
+        "id",
+        "is_ordinary",
         "metadata",
         "name",
         "node_name",
@@ -46,24 +62,57 @@ class Slice:
         self.name: str = metadata.get("name") or ""
         self.driver: str = spec.get("driver") or ""
         self.pool: str = pool.get("name") or ""
+        self.id = self.driver, self.pool
         self.generation: int = pool.get("generation") or 0
         self.count: int = pool.get("resourceSliceCount") or 0
         self.node_name: str = spec.get("nodeName") or ""
         self.per_device = bool(spec.get("perDeviceNodeSelection"))
         self.skip_operations: list[str] = spec.get("skipNodeOperations") or []
         self.counter_sets: list[Json] = spec.get("sharedCounters") or []
-        self.devices = tuple(Device(self, device) for device in spec.get("devices") or ())
-        self.is_simple = not any([device.takes_counters or device.is_shareable for device in self.devices])
-        self.has_compatibility_groups = not self.is_simple and any(
+        self.attributes: list[Json] = [each.get("attributes") or NO_FIELDS for each in spec.get("devices") or ()]
+        self.is_ordinary = False
+        self.has_taints = True
+        self._devices: tuple[Device, ...] | None = None
+        self._is_simple: bool | None = None
+        self._layout: bytes | None = None
+
+    @property
+    def devices(self) -> "tuple[Device, ...]":
+        if self._devices is None:
+            self._devices = tuple([Device(self, device) for device in self.spec.get("devices") or ()])
+        return self._devices
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether no device takes counters or can be shared."""
+        if self._is_simple is None:
+            self._is_simple = not any([device.takes_counters or device.is_shareable for device in self.devices])
+        return self._is_simple
+
+    def find_out_whether_ordinary(self) -> None:
+        """Done when the slice arrives, as long as it is at hand: later it costs several times as much."""
+        self.is_ordinary = self._has_only_ordinary()
+
+    def _has_only_ordinary(self) -> bool:
+        devices: list[Json] = self.spec.get("devices") or []
+        if not self.node_name or not _ORDINARY_SLICE.issuperset(self.spec):
+            return False
+        fields = set(chain.from_iterable(devices))
+        if not fields <= _ORDINARY_DEVICE or len(set(map(_name_of, devices))) != len(devices):
+            return False
+        self.has_taints = "taints" in fields
+        capacities = [each["capacity"] for each in devices if "capacity" in each] if "capacity" in fields else ()
+        return _are_readable([value for each in self.attributes for value in each.values()]) and _are_plain(
+            [amount for each in capacities for amount in each.values()]
+        )
+
+    @property
+    def has_compatibility_groups(self) -> bool:
+        return not self.is_simple and any(
             consumption.get("compatibilityGroups")
             for device in self.devices
             for consumption in device.spec.get("consumesCounters") or ()
         )
-        self._layout: bytes | None = None
-
-    @property
-    def id(self) -> tuple[str, str]:
-        return self.driver, self.pool
 
     @property
     def layout(self) -> bytes:
@@ -71,6 +120,23 @@ class Slice:
         if self._layout is None:
             self._layout = orjson.dumps((self.driver, self.spec.get("devices")))
         return self._layout
+
+
+def _are_readable(values: list[Json]) -> bool:
+    """Whether each attribute has just one value, of a kind that can be read."""
+    kinds, text = list(chain.from_iterable(values)), orjson.dumps(values)
+    if len(kinds) != len(values) or b"{}" in text or b'":null' in text:
+        return False
+    if _PLAIN.issuperset(kinds):
+        return True
+    return all(_VERSION.fullmatch(each["version"]) if "version" in each else _PLAIN.issuperset(each) for each in values)
+
+
+def _are_plain(amounts: list[Json]) -> bool:
+    """Whether each capacity is an amount and nothing else."""
+    if not _AMOUNT.issuperset(chain.from_iterable(amounts)):
+        return False
+    return all(_QUANTITY.fullmatch(str(text)) for text in {each.get("value") for each in amounts})
 
 
 class Device:

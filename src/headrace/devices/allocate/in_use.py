@@ -3,7 +3,7 @@
 Computed from the claims' allocation results alone; a result with admin access holds nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from headrace.api.quantity import parse
@@ -13,14 +13,18 @@ Json = Mapping[str, Any]
 
 
 class InUse:
-    """Counts of holders by device, so that adding and removing a claim are each other's exact reverse."""
+    """Counts of holders by device, so that adding and removing a claim are each other's exact reverse.
 
-    __slots__ = ("consumed", "shares", "used")
+    `by_pool` counts the results of each pool that hold anything, whatever they hold.
+    """
+
+    __slots__ = ("by_pool", "consumed", "shares", "used")
 
     def __init__(self) -> None:
         self.used: dict[DeviceID, int] = {}
         self.shares: dict[DeviceID, int] = {}
         self.consumed: dict[DeviceID, dict[str, int]] = {}
+        self.by_pool: dict[tuple[str, str], int] = {}
 
     def holds(self, device: DeviceID) -> bool:
         return device in self.used or device in self.shares or device in self.consumed
@@ -39,6 +43,7 @@ class InUse:
         if result.get("adminAccess"):
             return None
         device = (result.get("driver") or "", result.get("pool") or "", result.get("device") or "")
+        _count(self.by_pool, device[:2], sign)
         if not with_shares or not (result.get("shareID") or result.get("capacityOnly")):
             _count(self.used, device, sign)
             return device
@@ -57,12 +62,12 @@ class InUse:
             del self.consumed[device]
 
 
-def _count(counts: dict[DeviceID, int], device: DeviceID, sign: int) -> None:
-    left = counts.get(device, 0) + sign
+def _count(counts: dict[Any, int], key: Hashable, sign: int) -> None:
+    left = counts.get(key, 0) + sign
     if left:
-        counts[device] = left
+        counts[key] = left
     else:
-        counts.pop(device, None)
+        counts.pop(key, None)
 
 
 def results_of(claims: Iterable[Json]) -> Iterable[Json]:

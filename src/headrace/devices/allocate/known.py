@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from headrace.devices.allocate.looks import Lens
+from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.requests import Demand
 from headrace.devices.allocate.structure import Structure
@@ -26,10 +28,13 @@ UNKNOWN: Final = Unknown()
 class Known:
     """Answers to one demand. An error is never kept: its words name the node's own devices."""
 
-    __slots__ = ("_alike", "_answers", "_structures", "demand")
+    __slots__ = ("_alike", "_answers", "_looks", "_structures", "at_node", "demand", "lens")
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
+        self.lens: Lens | Unknown | None = UNKNOWN  # until somebody asks about many nodes
+        self.at_node: dict[str, tuple[int, Outline | None]] = {}  # by node: the serial at which it had which answer
+        self._looks: dict[Hashable, Outline | None] = {}
         self._structures: dict[int, Structure] = {}
         self._answers: dict[tuple[int, Hashable], Partial | None] = {}
         self._alike: dict[Hashable, Partial | None] = {}
@@ -41,6 +46,14 @@ class Known:
         if len(self._answers) >= ANSWERS_KEPT:
             self._answers.clear()
         self._answers[view.kind, state.key] = answer
+
+    def by_look(self, look: Hashable) -> Outline | Unknown | None:
+        return self._looks.get(look, UNKNOWN)
+
+    def learn_look(self, look: Hashable, outline: Outline | None) -> None:
+        if len(self._looks) >= ANSWERS_KEPT:
+            self._looks.clear()
+        self._looks[look] = outline
 
     def structure(self, view: View) -> Structure | None:
         return self._structures.get(view.kind)

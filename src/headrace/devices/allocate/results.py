@@ -28,7 +28,7 @@ def allocation_results(
         devices: dict[str, Any] = {}
         if picked:
             devices["results"] = [_result(view, features, pick, share_ids) for pick in picked]
-        config = _config(claim, _chosen(claim, picked)) if _has_config(claim) else []
+        config = config_of(claim, picked)
         if config:
             devices["config"] = config
         result: dict[str, Any] = {"devices": devices}
@@ -41,12 +41,7 @@ def allocation_results(
 
 def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]) -> dict[str, Any]:
     device, want = view.devices[pick.index], pick.want
-    driver, pool, name = device.id
-    result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
-    if want.is_admin:
-        result["adminAccess"] = True
-    if want.tolerations:
-        result["tolerations"] = [_without_empty(each) for each in want.tolerations]
+    result = result_of(want, *device.id)
     if features.DeviceBindingAndStatus:
         for field in ("bindingConditions", "bindingFailureConditions"):
             if device.spec.get(field):
@@ -60,8 +55,23 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     return result
 
 
+def result_of(want: Want, driver: str, pool: str, name: str) -> dict[str, Any]:
+    """What every device's result has."""
+    result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
+    if want.is_admin:
+        result["adminAccess"] = True
+    if want.tolerations:
+        result["tolerations"] = [_without_empty(each) for each in want.tolerations]
+    return result
+
+
 def _without_empty(fields: Json) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in ("", None)}
+
+
+def config_of(claim: Claim, picked: Sequence[Pick]) -> list[dict[str, Any]]:
+    """The configuration of a claim's result, from its classes and from itself."""
+    return _config(claim, _chosen(claim, picked)) if _has_config(claim) else []
 
 
 def _chosen(claim: Claim, picked: Sequence[Pick]) -> list[Want]:
@@ -118,7 +128,7 @@ def _node_selector(view: View, name: str, picked: Sequence[Pick]) -> dict[str, A
         device = view.devices[pick.index]
         holder = device.spec if device.slice.per_device else device.slice.spec
         if holder.get("nodeName") is not None or device.spec.get("bindsToNode"):
-            return _this_node(view.node)
+            return this_node(name_of(view.node))
         terms = (holder.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:
             raise Failure(
@@ -136,9 +146,8 @@ def _node_selector(view: View, name: str, picked: Sequence[Pick]) -> dict[str, A
     return {"nodeSelectorTerms": [term]} if term else None
 
 
-def _this_node(node: Json) -> dict[str, Any]:
-    requirement = {"key": "metadata.name", "operator": "In", "values": [name_of(node)]}
-    return {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
+def this_node(name: str) -> dict[str, Any]:
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
 
 
 def _add_new(known: list[Json], requirements: Sequence[Json]) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headrace.devices.allocate.device import Slice
 from headrace.devices.allocate.fast import FastWalk
 from headrace.devices.allocate.inventory import Inventory
 from headrace.devices.allocate.known import Unknown
+from headrace.devices.allocate.nodes import name_of
+from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import text_of
 from headrace.devices.allocate.results import allocation_results
 from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structuring
+from headrace.devices.allocate.view import View
 from headrace.devices.allocate.walk import Descent, Walk
 
 Json = Mapping[str, Any]
@@ -27,25 +31,43 @@ class Solving:
     """
 
     def __init__(self, node: Json, claims: Sequence[Json], inventory: Inventory, *, is_plain: bool = False) -> None:
-        self._view = view = inventory.view(node)
-        state = inventory.state(view)
-        self._known = inventory.known(claims)
+        self._known = known = inventory.known(claims)
         self._features = inventory.features
         self._claims = [text_of(claim) for claim in claims]
+        self._name = name_of(node)
         self.walk: Walk | None = None
-        self.answer: Partial | None = None
+        self.answer: Partial | Outline | None = None
         self._is_plain = is_plain
         self._is_over = False
         self._before = 0
         self._has_descended = False
         self._structure: Structure | None = None
-        known = self._known.answer(view, state)
-        if not is_plain and not isinstance(known, Unknown):
-            self._is_over, self.answer = True, known
+        self._view: View | None = None
+        self._look: Hashable = None
+        self._slices: tuple[Slice, ...] = ()
+        if not is_plain and not isinstance(known.lens, Unknown) and self._is_known_at_a_glance(inventory):
             return
-        self.problem = Problem(view, state, self._known.demand, self._claims, inventory.selectors, inventory.features)
+        self._view = view = inventory.view(node)
+        state = inventory.state(view)
+        answer = known.answer(view, state)
+        if not is_plain and not isinstance(answer, Unknown):
+            self._is_over, self.answer = True, answer
+            return
+        self.problem = Problem(view, state, known.demand, self._claims, inventory.selectors, inventory.features)
         self.problem.enter()
         self._structuring = structuring(self.problem)
+
+    def _is_known_at_a_glance(self, inventory: Inventory) -> bool:
+        outline = inventory.at_a_glance(self._name, self._known)
+        if isinstance(outline, Unknown):
+            seen = inventory.look(self._name, self._known)
+            if seen is not None:
+                self._look, self._slices = seen
+            return False
+        self._is_over, self.answer = True, outline
+        if outline is not None:
+            self._slices = inventory.ordinary(self._name) or ()
+        return True
 
     @property
     def work(self) -> int:
@@ -63,11 +85,14 @@ class Solving:
 
     @property
     def has_invalid_pool(self) -> bool:
-        return self._view.has_invalid
+        return self._view is not None and self._view.has_invalid
 
     def results(self, share_ids: Iterator[str]) -> list[dict[str, Any]]:
         """The answer written down; raises Failure."""
         assert self.answer is not None
+        if isinstance(self.answer, Outline):
+            return self.answer.results(self._name, self._slices)
+        assert self._view is not None
         return allocation_results(self._view, self._known.demand, self._claims, self._features, self.answer, share_ids)
 
     def run(self, work: int) -> bool:
@@ -93,15 +118,19 @@ class Solving:
 
     def _end(self, answer: Partial | None) -> None:
         self._is_over, self.answer = True, answer
-        if not self._is_plain:
-            self._known.learn(self._view, self.problem.state, answer)
+        if self._is_plain:
+            return
+        self._known.learn(self.problem.view, self.problem.state, answer)
+        if self._look is not None:
+            outline = None if answer is None else Outline(self._known.demand, answer, self._slices)
+            self._known.learn_look(self._look, outline)
 
     def _set_out(self, end: int) -> None:
         """Straight down first; after a dead end find out what the devices are worth, and take the walk that suits."""
         if self._is_plain:
             self.walk = Walk(self.problem)
             return
-        structure = self._known.structure(self._view)
+        structure = self._known.structure(self.problem.view)
         if structure is None and not self._has_descended:
             self.walk = Descent(self.problem)
             return
@@ -124,6 +153,6 @@ class Solving:
             except StopIteration as over:
                 structure: Structure = over.value
                 self._before += len(self.problem.devices) % ASKED_AT_ONCE * ASKING
-                self._known.learn_structure(self._view, structure)
+                self._known.learn_structure(self.problem.view, structure)
                 return structure
         return None

@@ -72,14 +72,18 @@ class Standing:
         self.verdicts[number] = UNFIT
         try:
             view = inventory.views.get(name)
+            if view is not None:
+                answer = known.answer(view, inventory.states.get(name) or inventory.state(view))
+                if not isinstance(answer, Unknown) and (answer is None or not view.has_many_terms):
+                    self.verdicts[number] = UNFIT if answer is None else FITS
+                    return work
+            outline = inventory.at_a_glance(name, known)
+            if not isinstance(outline, Unknown):
+                self.verdicts[number] = UNFIT if outline is None else FITS
+                return work
+            self._solving = name, Solving(inventory.nodes[name], self.claims, inventory)
             if view is None:
-                view = inventory.view(inventory.nodes[name])
-                work += READING + len(view.devices)
-            answer = known.answer(view, inventory.states.get(name) or inventory.state(view))
-            if isinstance(answer, Unknown) or (answer is not None and view.has_many_terms):
-                self._solving = name, Solving(inventory.nodes[name], self.claims, inventory)
-            elif answer is not None:
-                self.verdicts[number] = FITS
+                work += READING + len(inventory.views[name].devices)
         except Failure as failure:
             self.verdicts[number] = FAILS if failure.fatal else UNFIT
         return work

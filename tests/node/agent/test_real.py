@@ -26,6 +26,8 @@ from tests.node.agent.home import (
     until,
 )
 
+pytestmark = pytest.mark.real_cgroups
+
 
 @asynccontextmanager
 async def process_runtime():

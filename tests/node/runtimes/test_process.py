@@ -16,6 +16,8 @@ from tests.node.keeper.conftest import runs
 from tests.node.runtimes.conftest import APPROXIMATE, BOTH, MEBIBYTE, Running
 from tests.node.runtimes.programs import HOLD
 
+pytestmark = pytest.mark.real_cgroups
+
 
 async def test_a_container_starts_with_its_limits_and_reads_them_back(running: Running) -> None:
     limits = {"cpu_milli": 500, "memory_bytes": 200 * MEBIBYTE, "cpu_shares_milli": 100}

@@ -16,7 +16,7 @@ from tests.node.keeper.conftest import runs
 from tests.node.runtimes.conftest import MEBIBYTE, Running, needs_cgroups
 from tests.node.runtimes.programs import HOLD, SPIN
 
-pytestmark = needs_cgroups
+pytestmark = [needs_cgroups, pytest.mark.real_cgroups]
 
 
 def file_of(pid: int, controller: str, name: str) -> Path:

@@ -13,6 +13,8 @@ from tests.node.eventually import eventually
 from tests.node.keeper.conftest import runs
 from tests.node.runtimes.conftest import BOTH, Running, cgroups_of
 
+pytestmark = pytest.mark.real_cgroups
+
 
 async def live_and_die(data_dir: Path, count: int, mode: str, number: int) -> None:
     """One agent. Some die while they start containers, others while they look and resize."""

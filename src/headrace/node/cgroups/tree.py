@@ -52,6 +52,12 @@ class Tree:
         """The group that enforces this process's limits now, wherever that is. Raises ProcessLookupError."""
         return self._group(self._hierarchies.places(pid))
 
+    def end_trial(self, recorded: Iterable[str | Path]) -> None:
+        """Take back what an agent that was killed left of a shrink; nothing on v1. Raises OSError, KeyError."""
+        group = self.at(recorded)
+        if isinstance(group, V2Group):
+            group.end_trial()
+
     @property
     def parents(self) -> list[Path]:
         """Where new groups are made."""

@@ -59,7 +59,7 @@ class V1Group:
         except OSError as error:
             restored = update.undo()
             if error.errno == errno.EBUSY and limits.memory_bytes is not None and restored:
-                raise in_use(limits.memory_bytes, files.read_number(self._memory / "memory.usage_in_bytes")) from None
+                raise in_use(limits.memory_bytes, self._with_swap()) from None
             raise failed(error, restored) from None
         if found != self.kept(limits):
             raise ApplyFailed(f"{self._cpu}: asked for {limits}, read back {found}", restored=update.undo())
@@ -114,6 +114,11 @@ class V1Group:
     def _working_set(self) -> int:
         usage = files.read_number(self._memory / "memory.usage_in_bytes")
         return max(0, usage - files.read_field(self._memory / "memory.stat", "total_inactive_file"))
+
+    def _with_swap(self) -> int:
+        """All that the kernel could not press below a limit of memory and swap together."""
+        both, memory = self._memory / "memory.memsw.usage_in_bytes", self._memory / "memory.usage_in_bytes"
+        return files.read_number(both if both.exists() else memory)
 
     def _apply_memory(self, update: files.Update, limit: int | None) -> None:
         memory, both = self._memory / "memory.limit_in_bytes", self._memory / "memory.memsw.limit_in_bytes"

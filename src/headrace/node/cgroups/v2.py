@@ -1,6 +1,6 @@
 """cgroup v2. A memory.max below what is in use would kill at once, so the limit is first tried out as memory.high.
 
-Tested on recorded trees of files: no machine of the project's has v2 with cpu and memory yet.
+A trial that a killed agent left is not seen in any limit, and slows the container: `end_trial` takes it back.
 """
 
 import time
@@ -43,8 +43,11 @@ class V2Group:
 
     def apply(self, limits: Limits) -> Limits:
         amounts.check(limits)
-        if limits.memory_bytes is not None and (usage := self._working_set()) > limits.memory_bytes:
-            raise in_use(limits.memory_bytes, usage)
+        if limits.memory_bytes is not None and self._shrinks(limits.memory_bytes):
+            usage = self._needed()
+            if usage > limits.memory_bytes:
+                self.end_trial()
+                raise in_use(limits.memory_bytes, usage)
         update = files.Update()
         try:
             self._apply_memory(update, limits.memory_bytes)
@@ -64,6 +67,8 @@ class V2Group:
         return found
 
     def read(self) -> Limits:
+        if not (self._path / "cpu.max").exists() and self._path.is_dir():
+            return Limits()  # the root, or a cgroup to which no controllers were handed on: it limits nothing
         quota, _, period = files.read(self._path / "cpu.max").partition(" ")
         memory = files.read(self._path / "memory.max")
         return Limits(
@@ -78,6 +83,12 @@ class V2Group:
             memory_bytes=amounts.pages(limits.memory_bytes) if limits.memory_bytes is not None else None,
             cpu_shares_milli=amounts.milli_of_weight(amounts.weight(limits.cpu_shares_milli)),
         )
+
+    def end_trial(self) -> None:
+        """Raises OSError."""
+        high = self._path / "memory.high"
+        if high.exists() and files.read(high) != "max":
+            files.write(high, "max")
 
     def kill(self) -> bool:
         return members.kill_all(self.directories, -1, "", None)
@@ -98,26 +109,34 @@ class V2Group:
         finally:
             meter.close()
 
-    def _working_set(self) -> int:
+    def _shrinks(self, limit: int) -> bool:
+        before = files.read(self._path / "memory.max")
+        return before == "max" or int(before) > limit
+
+    def _needed(self) -> int:
+        """What no limit may go below: what is used, without what the kernel would drop first, and what is swapped out.
+
+        A limit comes without swap, as on v1, where memory and swap have one limit together.
+        """
         usage = files.read_number(self._path / "memory.current")
-        return max(0, usage - files.read_field(self._path / "memory.stat", "inactive_file"))
+        dropped = files.read_field(self._path / "memory.stat", "inactive_file")
+        swap = self._path / "memory.swap.current"
+        return max(0, usage - dropped) + (files.read_number(swap) if swap.exists() else 0)
 
     def _apply_memory(self, update: files.Update, limit: int | None) -> None:
-        swap = self._path / "memory.swap.max"
+        maximum, high, swap = (self._path / f"memory.{name}" for name in ("max", "high", "swap.max"))
+        if swap.exists():  # first: what is to be reclaimed must not go there
+            update.write(swap, "max" if limit is None else "0")
         if limit is None:
-            update.write(self._path / "memory.max", "max")
-            if swap.exists():
-                update.write(swap, "max")
+            update.write(maximum, "max")
+            update.write(high, "max")
             return
         value = str(amounts.pages(limit))
-        before = files.read(self._path / "memory.max")
-        if (before == "max" or int(before) > limit) and files.read_number(self._path / "memory.current") > limit:
-            update.write(self._path / "memory.high", value)
+        if self._shrinks(limit) and files.read_number(self._path / "memory.current") > limit:
+            update.write(high, value)
             self._await_reclaim(limit)
-        update.write(self._path / "memory.max", value)
-        update.write(self._path / "memory.high", "max")
-        if swap.exists():
-            update.write(swap, "0")
+        update.write(maximum, value)
+        update.write(high, "max")
 
     def _await_reclaim(self, limit: int) -> None:
         """The kernel now reclaims what it can; raises MemoryInUse when that is not enough."""

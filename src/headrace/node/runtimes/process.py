@@ -279,11 +279,14 @@ class ProcessRuntime:
             await asyncio.sleep(KILL_LOOK_SECONDS)
 
     async def _sweep(self) -> None:
-        """Remove groups of starts that were cut short: no record, no process."""
+        """Remove groups of starts that were cut short: no record, no process. Of shrinks that were, end the trial."""
         known = {state["id"] for state in await self._keeper.call("list", {"starting": True})}
         for id, paths in self._groups().items():
             if id not in known and not in_groups(_texts(paths)):
                 await asyncio.to_thread(directories.remove, paths)
+            elif self._tree is not None:
+                with contextlib.suppress(OSError, KeyError):  # half made, or gone meanwhile: nothing is left in it
+                    await asyncio.to_thread(self._tree.end_trial, paths)
 
 
 def _texts(paths: Iterable[Path]) -> list[str]:

@@ -8,8 +8,7 @@ from headrace.api.kinds import CONFIG_MAP
 from headrace.client.kubeconfig import load
 from headrace.runtime.actions import Again, Patch
 from headrace.runtime.leader import LeaseTimes
-from headrace.runtime.manager import ControllerManager
-from headrace.serve.cluster import ControllersSettings, run_controllers
+from headrace.serve.cluster import ControllersSettings, Term, run_controllers
 from headrace.serve.logging import log_to
 
 TIMES = LeaseTimes(lease=3.0, renew=2.0, retry=0.3)
@@ -35,8 +34,9 @@ class Writing:
 
 
 async def main(kubeconfig, name):
-    def jobs(manager: ControllerManager):
-        manager.add(Writing(name), workers=1).queue.add("tick")
+    def jobs(term: Term):
+        term.manager.add(Writing(name), workers=1).queue.add("tick")
+        return ()
 
     settings = ControllersSettings(load(Path(kubeconfig)), times=TIMES)
     await run_controllers(settings, log_to(), lambda port: print("ready", port, flush=True), jobs)

@@ -1,8 +1,7 @@
-"""`server`, `agent`, `driver`, `controllers`: the parts of headrace, each as a process of its own."""
+"""`server`, `agent`, `driver`: the parts of headrace, each as a process of its own."""
 
 import asyncio
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -207,43 +206,6 @@ def driver(
     async def work(stop: asyncio.Event) -> None:
         told = run_driver(settings, log_to(level=log_level), lambda: click.echo(f"driver {name} is ready"))
         await while_running(told, stop)
-
-    until_stopped(work)
-
-
-@click.command()
-@click.option("--kubeconfig", help="Default: $KUBECONFIG, or the Pod's account inside a cluster.")
-@click.option("--context", default="", help="Context of the kubeconfig; default: its current one.")
-@click.option("--lease-namespace", default="kube-system", show_default=True, help="Where the leader's Lease lies.")
-@click.option("--health-address", default="127.0.0.1:0", show_default=True, help="HOST:PORT of /livez, /metrics.")
-@LEVEL
-def controllers(
-    kubeconfig: str | None, context: str, lease_namespace: str, health_address: str, log_level: str
-) -> None:
-    """Run the controllers against a Kubernetes cluster; of several such processes one leads.
-
-    kube-scheduler and kubelets decide there: headrace's scheduler, allocator and workload controllers stay off.
-    """
-    from headrace.client.kubeconfig import BadKubeconfig, default_path, in_cluster, load
-    from headrace.serve.cluster import ControllersSettings, run_controllers
-    from headrace.serve.logging import log_to
-
-    host, _, port = health_address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit():
-        raise click.UsageError(f"--health-address {health_address}: must be HOST:PORT")
-    inside = kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
-    try:
-        cluster = in_cluster() if inside else load(Path(kubeconfig) if kubeconfig else default_path(), context)
-    except BadKubeconfig as wrong:
-        raise click.ClickException(str(wrong)) from None
-    settings = ControllersSettings(cluster, lease_namespace, host, int(port))
-
-    def ready(health_port: int) -> None:
-        click.echo(f"controllers for {cluster.server}, lease {lease_namespace}/headrace-controllers")
-        click.echo(f"health: http://{host}:{health_port}/livez")
-
-    async def work(stop: asyncio.Event) -> None:
-        await while_running(run_controllers(settings, log_to(level=log_level), ready), stop)
 
     until_stopped(work)
 

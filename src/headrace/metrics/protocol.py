@@ -32,6 +32,10 @@ class Value:
     value: float
 
 
+class Unmeasured(Exception):
+    """Whoever should tell usage did not; the message says who and why."""
+
+
 class Recorder(Protocol):
     """Takes samples in."""
 

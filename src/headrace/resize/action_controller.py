@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 
+from headrace.api.amounts import CPU, MEMORY, Amounts, read
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, name_of
 from headrace.ledger.node import Ledger
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.resizing import scaling_action
 from headrace.resize import actions_plan
 from headrace.resize.actions_plan import Seen, is_finished, pod_key, state_of
 from headrace.resize.controller import BY_NODE, bound_to, ledger_of, reserved_on
-from headrace.runtime.actions import Action
+from headrace.resize.homes import EMBEDDED, Home
+from headrace.runtime.actions import Action, Patch
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
@@ -25,11 +29,12 @@ BY_POD = "pod"
 class ActionController:
     name = "action-controller"
 
-    def __init__(self, informers: Informers, registry: CollectorRegistry) -> None:
+    def __init__(self, informers: Informers, registry: CollectorRegistry, home: Home = EMBEDDED) -> None:
+        self._home = home
         self._actions, self._pods = informers.of(RESOURCE_SCALING_ACTION), informers.of(POD)
-        self._nodes, self._reservations = informers.of(NODE), informers.of(CAPACITY_RESERVATION)
+        self._nodes = informers.of(NODE)
+        self._reservations = informers.of(CAPACITY_RESERVATION) if home.guards else None
         self._pods.add_index(BY_NODE, bound_to)
-        self._reservations.add_index(BY_NODE, reserved_on)
         self._actions.add_index(BY_POD, lambda action: (pod_key(action),))
         self._finished = Counter(
             "headrace_scaling_actions_total",
@@ -37,12 +42,15 @@ class ActionController:
             ("state", "reason"),
             registry=registry,
         )
-        self.sources: Sequence[Source] = (
+        sources = [
             Source(self._actions, self._action_changed),
             Source(self._pods, self._pod_changed),
             Source(self._nodes, self._node_changed),
-            Source(self._reservations, self._reservation_changed),
-        )
+        ]
+        if self._reservations is not None:
+            self._reservations.add_index(BY_NODE, reserved_on)
+            sources.append(Source(self._reservations, self._reservation_changed))
+        self.sources: Sequence[Source] = sources
 
     def _action_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
         action = after if after is not None else before
@@ -71,20 +79,42 @@ class ActionController:
 
     async def observe(self, key: str) -> Seen | None:
         if key:
-            pods = {key_of(each): each for each in self._pods.indexed(BY_NODE, key)}
-            actions = [action for pod in pods for action in self._actions.indexed(BY_POD, pod)]
+            near = {key_of(each): each for each in self._pods.indexed(BY_NODE, key)}
+            actions = [action for pod in near for action in self._actions.indexed(BY_POD, pod)]
         else:
             actions = [each for each in self._actions if not self._node_of(pod_key(each))]
-            pods = {pod: found for each in actions if (found := self._pods.get(pod := pod_key(each))) is not None}
+            near = {pod: found for each in actions if (found := self._pods.get(pod := pod_key(each))) is not None}
         if not actions:
             return None
+        pods = {pod: self._home.view(each) for pod, each in near.items()}
         node = self._nodes.get(key) if key else None
-        reserved = self._reservations.indexed(BY_NODE, key)
+        reserved = self._reservations.indexed(BY_NODE, key) if self._reservations is not None else ()
         ledger = ledger_of(node, pods.values(), reserved) if node is not None else Ledger({}, {}, node=key)
-        return Seen(node, ledger, pods, tuple(actions))
+        if self._home.guards:
+            return Seen(node, ledger, pods, tuple(actions))
+        unfit = {name_of(each): why for each in actions if (why := self._unfit(each, near.get(pod_key(each))))}
+        return Seen(node, ledger, pods, tuple(actions), _most(node), unfit)
+
+    def _unfit(self, action: Object, pod: Object | None) -> str:
+        return misspelt_action(action) or (self._home.left_alone(pod) if pod is not None else "")
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         return actions_plan.plan(seen, now)
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
-        raise AssertionError(f"{key}: the desired state asks for no capacity, yet the ledger refused: {refusal}")
+        if self._home.guards or not isinstance(action, Patch):
+            raise AssertionError(f"{key}: the desired state asks for no capacity, yet the ledger refused: {refusal}")
+        return actions_plan.refused(seen, action, str(refusal), now)
+
+
+def misspelt_action(action: Object) -> str:
+    """What admission says at home, where such an action cannot be created."""
+    errors = FieldErrors()
+    scaling_action(action["spec"], errors)
+    return "; ".join(f"{cause.field}: {cause.message}" for cause in errors.causes)
+
+
+def _most(node: Object | None) -> Amounts:
+    status = (node or {}).get("status") or {}
+    found = read(status.get("allocatable") or status.get("capacity"))
+    return {name: found[name] for name in (CPU, MEMORY) if name in found}

@@ -34,6 +34,7 @@ class Monitoring:
 
     def __init__(self, metrics: MemoryMetrics, wall: Callable[[], float]) -> None:
         self.metrics = metrics
+        self.outage = ""
         self._wall = wall
         self._pods: Informer | None = None
         self._drift_counter: Counter | None = None
@@ -90,6 +91,22 @@ class Monitoring:
         for name, value in metrics.items():
             self.metrics.record_value(workload, name, float(value), now)
         self._tell(workload)
+
+    def measured(self, workload: str, usage: Usage) -> None:
+        """From whoever measures for us on a cluster."""
+        self.metrics.record(workload, usage)
+        self._tell(workload)
+
+    def valued(self, workload: str, name: str, value: float, at: float) -> None:
+        """What somebody else knows of an application at a moment (wall seconds)."""
+        self.metrics.record_value(workload, name, value, at)
+        self._tell(workload)
+
+    def cannot_measure(self, why: str) -> None:
+        """Nothing comes any more, and why; an empty text: it does again."""
+        if why != self.outage:
+            self.outage = why
+            self._tell("")
 
     # Out
 

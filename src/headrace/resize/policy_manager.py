@@ -3,19 +3,22 @@
 It decides and creates ResourceScalingActions; whether there is room is the ResourceManager's to say.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of
 from headrace.api.selectors import BadSelector, from_label_selector
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.resizing import resize_policy
 from headrace.resize import workload
-from headrace.resize.action_controller import BY_POD
+from headrace.resize.action_controller import BY_POD, misspelt_action
 from headrace.resize.actions_plan import container_name, pod_key
+from headrace.resize.homes import EMBEDDED, Home
 from headrace.resize.monitoring import Monitoring
 from headrace.resize.plan import admitted, desired
 from headrace.resize.policy.decision import Container
-from headrace.resize.policy.plan import Seen, judged, plan
+from headrace.resize.policy.plan import Misspelt, Seen, judged, plan
 from headrace.resize.policy.spec import Policy, policy_of
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informers
@@ -31,7 +34,10 @@ MARGIN_SECONDS = 30.0
 class PolicyManager:
     name = "policy-manager"
 
-    def __init__(self, informers: Informers, monitoring: Monitoring, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, informers: Informers, monitoring: Monitoring, wall: Callable[[], float], home: Home = EMBEDDED
+    ) -> None:
+        self._home = home
         self._policies, self._pods = informers.of(RESIZE_POLICY), informers.of(POD)
         self._actions, self._scalers = informers.of(RESOURCE_SCALING_ACTION), informers.of(HORIZONTAL_POD_AUTOSCALER)
         self._replica_sets = informers.of(REPLICA_SET)
@@ -75,17 +81,23 @@ class PolicyManager:
                 found.append(key_of(policy))
         return found
 
-    async def observe(self, key: str) -> Seen | None:
+    def everything(self) -> Iterable[str]:
+        """All policies: what is measured has begun or ceased to come."""
+        return [key_of(policy) for policy in self._policies]
+
+    async def observe(self, key: str) -> Seen | Misspelt | None:
         obj = self._policies.get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
             return None
+        if not self._home.guards and (why := _misspelt(obj)):
+            return Misspelt(obj, why)
         policy, now = policy_of(obj), self._wall()
         self._unmanageable = {uid: told for uid, told in self._unmanageable.items() if now - told[1] < AGAIN_SECONDS}
         near = self._pods.indexed(IN_NAMESPACE, namespace_of(obj))
-        pods = tuple(pod for pod in near if self._is_ours(pod, obj, policy))
+        pods = tuple(self._home.view(pod) for pod in near if self._is_ours(pod, obj, policy))
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
         containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
-        seen = Seen(obj, policy, pods, containers, refused)
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage)
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen
@@ -95,6 +107,8 @@ class PolicyManager:
         if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
             return False
         if not pod["spec"].get("nodeName") or not policy.selector.matches(metadata(pod).get("labels")):
+            return False
+        if self._home.left_alone(pod):
             return False
         rivals = [self._policies.get(key) for key in self._selecting(pod)]
         active = [each for each in rivals if (each is not None and each["spec"]["mode"] != "Off") or each is obj]
@@ -119,15 +133,22 @@ class PolicyManager:
                 usage=metrics.samples(id, since),
                 values={trigger.metric: metrics.values(id, trigger.metric, since) for trigger in policy.triggers},
                 history=self._history(pod, name),
-                conflicts=conflicts,
+                conflicts=conflicts.get("", frozenset()) | conflicts.get(name, frozenset()),
             )
 
     def _history(self, pod: Object, container: str) -> tuple[Object, ...]:
-        found = [each for each in self._actions.indexed(BY_POD, key_of(pod)) if container_name(each) == container]
+        found = [
+            each
+            for each in self._actions.indexed(BY_POD, key_of(pod))
+            if container_name(each) == container and (self._home.guards or not misspelt_action(each))
+        ]
         return tuple(sorted(found, key=_ended))
 
-    def _owner(self, pod: Object) -> tuple[str, frozenset[str]]:
-        """Who makes such Pods (`Deployment/web`, else `Pod/web`), and the resources that an HPA of it judges."""
+    def _owner(self, pod: Object) -> tuple[str, Mapping[str, frozenset[str]]]:
+        """Who makes such Pods (`Deployment/web`, else `Pod/web`), and the resources that HPAs of it judge.
+
+        By container; under no name what is judged of all containers together.
+        """
         owner = _controller(pod)
         chain = [owner] if owner is not None else []
         if owner is not None and owner["kind"] == "ReplicaSet":
@@ -135,14 +156,17 @@ class PolicyManager:
             above = _controller(replica_set) if replica_set is not None else None
             chain += [above] if above is not None else []
         names = {(each["kind"], each["name"]) for each in chain}
-        conflicts = set()
+        conflicts: dict[str, frozenset[str]] = {}
         for scaler in self._scalers.indexed(IN_NAMESPACE, namespace_of(pod)):
             target = scaler["spec"]["scaleTargetRef"]
             if (target["kind"], target["name"]) in names:
-                resources = [each.get("resource") or {} for each in scaler["spec"].get("metrics") or ()]
-                conflicts |= {str(each["name"]) for each in resources if "name" in each}
+                for metric in scaler["spec"].get("metrics") or ():
+                    judged = metric.get("resource") or metric.get("containerResource") or {}
+                    if "name" in judged:
+                        container = str(judged.get("container") or "")
+                        conflicts[container] = conflicts.get(container, frozenset()) | {str(judged["name"])}
         last = chain[-1] if chain else {"kind": "Pod", "name": name_of(pod)}
-        return f"{last['kind']}/{last['name']}", frozenset(conflicts)
+        return f"{last['kind']}/{last['name']}", conflicts
 
     def _tell_performance(self, seen: Seen, now: float) -> None:
         for container, answer in judged(seen, now):
@@ -150,26 +174,40 @@ class PolicyManager:
             for verdict in answer.verdicts:
                 self._monitoring.judged(id, verdict.metric, verdict.value, verdict.threshold, verdict.is_degraded)
 
-    def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
+    def plan(self, seen: Seen | Misspelt, now: float) -> tuple[Action, ...]:
         return plan(seen, now)
 
-    def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
+    def refused(
+        self, key: str, seen: Seen | Misspelt, action: Writing, refusal: Refused, now: float
+    ) -> tuple[Action, ...]:
         """A Pod whose limits do not fit cannot be managed: the next look tells it in the policy's condition."""
         name = getattr(action, "name", "")
-        for pod in seen.pods:
+        for pod in seen.pods if isinstance(seen, Seen) else ():
             if name_of(pod) == name:
                 self._unmanageable[uid_of(pod)] = (str(refusal), now)
         return ()
 
 
-def look_when_measured(policies: PolicyManager, controller: Controller[Seen], monitoring: Monitoring) -> None:
-    """New numbers wake the policies that they concern: no polling, and no waiting for a round."""
+def look_when_measured(
+    policies: PolicyManager, controller: Controller[Seen | Misspelt], monitoring: Monitoring
+) -> None:
+    """New numbers wake the policies that they concern: no polling, and no waiting for a round.
+
+    No workload: what is measured has begun or ceased to come at all.
+    """
 
     def heard(workload: str) -> None:
-        for key in policies.measured(workload):
+        for key in policies.measured(workload) if workload else policies.everything():
             controller.queue.add(key)
 
     monitoring.listen(heard)
+
+
+def _misspelt(policy: Object) -> str:
+    """What admission says at home, where such a policy cannot be stored."""
+    errors = FieldErrors()
+    resize_policy(policy["spec"], errors)
+    return "; ".join(f"{cause.field}: {cause.message}" for cause in errors.causes)
 
 
 def _ended(action: Object) -> tuple[str, str]:

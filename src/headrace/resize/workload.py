@@ -19,6 +19,8 @@ LISTS = ("containers", "initContainers")
 
 MISMATCH, RUNTIME_FAILURE, MEMORY_IN_USE = "StateMismatch", "RuntimeUpdateFailure", "MemoryInUse"
 AGENT_UNAVAILABLE = "NodeAgentUnavailable"
+IN_USE = ("bytes in use", "below current usage")
+"""How our agent, and how a kubelet says that a memory limit cannot shrink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
     problem = str(_condition(pod, IN_PROGRESS).get("message") or "")
     if "was read back" in problem:
         return Judged("DRIFT_DETECTED", MISMATCH, problem)
-    if "bytes in use" in problem:
+    if any(words in problem for words in IN_USE):
         return Judged("FAILED", MEMORY_IN_USE, problem)
     return Judged("FAILED", RUNTIME_FAILURE, problem) if problem else Judged("APPLYING")
 

@@ -1,7 +1,7 @@
 """The controllers on a real cluster: one process of several leads by a Lease, and only the leader writes.
 
-There kube-scheduler and the kubelet are the arbiters, so placing, allocating and admitting are not ours; each job that
-applies to a cluster is a line in `cluster_controllers`.
+There kube-scheduler and the kubelet are the arbiters, so placing, allocating and admitting are not ours; the jobs that
+apply to a cluster are put together in `cluster_jobs`.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
@@ -18,7 +18,8 @@ from structlog.typing import FilteringBoundLogger
 
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster
-from headrace.runtime.clock import LoopClock
+from headrace.resize.cluster_door import ResizeDoor
+from headrace.runtime.clock import Clock, LoopClock
 from headrace.runtime.fenced import FencedStore
 from headrace.runtime.leader import Election, LeaseTimes
 from headrace.runtime.manager import ControllerManager
@@ -28,23 +29,40 @@ from headrace.store.kubernetes import KubernetesStore
 
 LEASE_NAME = "headrace-controllers"
 
-Jobs = Callable[[ControllerManager], None]
-"""Adds the jobs that a manager runs."""
-
-
-def cluster_controllers(manager: ControllerManager) -> None:
-    """The jobs of this release that apply to a cluster: none yet. Scheduler, allocator and workloads stay off there."""
-
 
 @dataclass(frozen=True, slots=True)
 class ControllersSettings:
-    """`namespace` is where the lease lies. `health_port` 0 takes a free one."""
+    """`namespace` is where the lease lies. `health_port` 0 takes a free one.
+
+    `prometheus`: whom to ask for usage and for policies' queries, in place of the cluster's metrics API; with the path
+    that stands before its own. `sample_seconds`: how often.
+    """
 
     cluster: Cluster
     namespace: str = "kube-system"
     health_host: str = "127.0.0.1"
     health_port: int = 0
     times: LeaseTimes = field(default_factory=LeaseTimes)
+    prometheus: Cluster | None = None
+    prometheus_path: str = ""
+    sample_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What jobs are made of while this process leads. What they write must go through `store`."""
+
+    settings: ControllersSettings
+    manager: ControllerManager
+    store: FencedStore
+    client: Client
+    registry: CollectorRegistry
+    clock: Clock
+    log: FilteringBoundLogger
+
+
+Jobs = Callable[[Term], Sequence[Callable[[], Awaitable[None]]]]
+"""Adds controllers to the manager, and names what else is to run beside them until the term ends."""
 
 
 class BootClock(LoopClock):
@@ -58,7 +76,7 @@ async def run_controllers(
     settings: ControllersSettings,
     log: FilteringBoundLogger,
     ready: Callable[[int], None],
-    jobs: Jobs = cluster_controllers,
+    jobs: Jobs,
 ) -> None:
     """Candidate and leader by turns until cancelled, which gives the lease back. `ready` is told the health port."""
     health = Health()
@@ -80,26 +98,33 @@ async def run_controllers(
             try:
                 while True:
                     await election.acquire()
-                    await _one_term(FencedStore(store, election), election, health, log, jobs)
+                    await _one_term(settings, client, ResizeDoor(store, election), election, health, log, jobs)
             finally:
                 await election.release()
 
 
 async def _one_term(
-    store: FencedStore, election: Election, health: Health, log: FilteringBoundLogger, jobs: Jobs
+    settings: ControllersSettings,
+    client: Client,
+    store: FencedStore,
+    election: Election,
+    health: Health,
+    log: FilteringBoundLogger,
+    jobs: Jobs,
 ) -> None:
     """The controllers while the lease is held. At its end they are cut off: another may act already."""
     health.registry = CollectorRegistry()
+    clock = LoopClock(time.time)
     manager = ControllerManager(
         store,
-        clock=LoopClock(time.time),
+        clock=clock,
         random=random.random,
         metrics=ControllerMetrics(health.registry),
         log=log,
         ordered=False,  # only newer servers promise that their versions can be compared
     )
-    jobs(manager)
-    running = asyncio.create_task(manager.run(), name="controllers")
+    beside = jobs(Term(settings, manager, store, client, health.registry, clock, log))
+    running = asyncio.create_task(_together(manager, beside), name="controllers")
     holding = asyncio.create_task(election.hold(), name="lease")
     try:
         await asyncio.wait({running, holding}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,3 +138,16 @@ async def _one_term(
         for task in (running, holding):
             task.cancel()
         await asyncio.gather(running, holding, return_exceptions=True)
+
+
+async def _together(manager: ControllerManager, beside: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Until the manager has stopped, or one of them fails."""
+    async with asyncio.TaskGroup() as tasks:
+        others = [tasks.create_task(_awaited(each)) for each in beside]
+        await manager.run()
+        for task in others:
+            task.cancel()
+
+
+async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
+    await run()

@@ -1,5 +1,6 @@
 """The CustomResourceDefinitions that headrace ships, installed at every start as this release has them."""
 
+from collections.abc import Container
 from importlib.resources import files
 from typing import Any
 
@@ -18,9 +19,11 @@ def shipped_definitions() -> list[dict[str, Any]]:
     return [document for text in texts for document in yaml.load_all(text, _LOADER)]
 
 
-async def install(store: Store) -> None:
-    """Idempotent: a definition that is there as shipped is left alone."""
+async def install(store: Store, names: Container[str] | None = None) -> None:
+    """Idempotent: a definition that is there as shipped is left alone. `names`: only these."""
     for wanted in shipped_definitions():
+        if names is not None and name_of(wanted) not in names:
+            continue
         try:
             now = await store.get(CUSTOM_RESOURCE_DEFINITION, name_of(wanted))
         except NotFound:

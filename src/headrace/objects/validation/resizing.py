@@ -10,6 +10,7 @@ from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.label_selectors import validate_label_selector
 
 RESOURCES = ("cpu", "memory")
+MEASURED = (*RESOURCES, "throttling", "pressure-cpu", "pressure-memory")
 LEAST_MILLICORES = 10  # the kernel takes no quota below 1 ms, which is 10m of a period of 100 ms
 
 Rule = Callable[[dict[str, Any], FieldErrors], None]
@@ -64,6 +65,9 @@ def _trigger(trigger: dict[str, Any], path: str, errors: FieldErrors) -> None:
             errors.invalid(f"{path}.{direction}", threshold, "must have exactly one of above, below")
         for side, text in threshold.items():
             _threshold(text, trigger.get("metric", ""), f"{path}.{direction}.{side}", errors)
+    if trigger.get("query") and trigger.get("metric") in MEASURED:
+        detail = f"{trigger['metric']} is measured; give the metric a name of its own"
+        errors.invalid(f"{path}.query", trigger["query"], detail)
     samples = trigger.get("samples") or {}
     if samples.get("matching", 0) > samples.get("of", samples.get("matching", 0)):
         errors.invalid(f"{path}.samples.matching", samples["matching"], f"must not exceed of, {samples['of']}")

@@ -11,7 +11,7 @@ from headrace.api.objects import Fields, Object, metadata
 from headrace.api.times import from_time
 from headrace.metrics.protocol import Usage, Value
 from headrace.resize import workload
-from headrace.resize.actions_plan import is_finished
+from headrace.resize.actions_plan import is_finished, target_of
 from headrace.resize.plan import RESIZED
 from headrace.resize.policy.signals import Reading, holds, limit_for, readings
 from headrace.resize.policy.spec import RESOURCES_OF, Policy, Trigger
@@ -23,7 +23,9 @@ CHAIN_SECONDS = 600.0  # growths that did not help are held against a metric for
 SLACK_SECONDS = 3.0
 
 Direction = Literal["up", "down", "oom", "start"]
-Flag = Literal["Capped", "QuotaReached", "NoImprovement", "ConflictsWithHPA", "Insufficient", "ScalingFailed"]
+Flag = Literal[
+    "Capped", "QuotaReached", "NoImprovement", "ConflictsWithHPA", "ChangedByOthers", "Insufficient", "ScalingFailed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,10 @@ class _Look:
         decision = self._start() or self._oom(limits, flags) or self._up(limits, flags)
         if decision is None:
             decision = self._down(limits)
-        if self.container.conflicts:
+        if self.container.conflicts & {name for each in self.policy.triggers for name in each.resources}:
             flags.add("ConflictsWithHPA")
+        if self._was_changed():
+            flags.add("ChangedByOthers")
         return Judged(decision, frozenset(flags), verdicts)
 
     def _recent(self, metric: str) -> list[Reading]:
@@ -155,6 +159,14 @@ class _Look:
         if last.get("state") == "Failed":
             yield "Insufficient" if str(last.get("reason")).startswith("Insufficient") else "ScalingFailed"
 
+    def _was_changed(self) -> bool:
+        """Somebody else has desired other limits since the last action: theirs are taken as they are."""
+        last = self.container.history[-1] if self.container.history else {}
+        if not last or last["status"].get("state") != "Succeeded":
+            return False
+        wants = workload.desired_limits(self.container.pod, self.container.name)
+        return any(wants.get(name) != amount for name, amount in target_of(last).items())
+
     # A replaced Pod starts with what its predecessor had
 
     def _start(self) -> Decision | None:
@@ -162,13 +174,16 @@ class _Look:
         if self.container.history or not self.record.target or created < self.record.at:
             return None
         target = {name: self._at_most(name, amount) for name, amount in self.record.target.items()}
-        target = {name: amount for name, amount in target.items() if amount != self.limits.get(name)}
+        conflicts = self.container.conflicts
+        target = {
+            name: amount for name, amount in target.items() if amount != self.limits.get(name) and name not in conflicts
+        }
         return Decision("start", target, "LastTarget") if target else None
 
     # Growth
 
     def _oom(self, limits: Amounts, flags: set[Flag]) -> Decision | None:
-        if MEMORY not in limits or not self._was_killed():
+        if MEMORY not in limits or MEMORY in self.container.conflicts or not self._was_killed():
             return None
         limit = limits[MEMORY]
         wanted = max(math.ceil(limit * self.policy.oom_factor), limit + self.policy.oom_step_bytes)

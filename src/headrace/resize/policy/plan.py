@@ -24,7 +24,8 @@ TARGETS_KEPT = 200
 class Seen:
     """`pods` are all that the policy selects; `containers` those of them that run and may be resized.
 
-    `unmanageable`: Pods that cannot become managed, with the ledger's words.
+    `unmanageable`: Pods that cannot become managed, with the ledger's words. `manages`: whether they become so at all.
+    `outage`: why nothing is measured at present, or nothing.
     """
 
     object: Object
@@ -32,6 +33,16 @@ class Seen:
     pods: tuple[Object, ...]
     containers: tuple[Container, ...]
     unmanageable: Mapping[str, str]
+    manages: bool = True
+    outage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Misspelt:
+    """A policy that nobody's admission has refused, and that cannot be followed: `why` names the fields."""
+
+    object: Object
+    why: str
 
 
 def records(policy: Object) -> dict[str, Record]:
@@ -64,14 +75,17 @@ def judged(seen: Seen, now: float) -> list[tuple[Container, Judged]]:
     return found
 
 
-def plan(seen: Seen, now: float) -> tuple[Action, ...]:
+def plan(seen: Seen | Misspelt, now: float) -> tuple[Action, ...]:
+    if isinstance(seen, Misspelt):
+        return tuple(_refusal(seen, now))
     policy = seen.policy
     if policy.mode == "Off":
         return tuple(_status(seen, [], now))
     found = judged(seen, now)
     actions: list[Action] = []
     if policy.mode == "Auto":
-        actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen.unmanageable)]
+        if seen.manages:
+            actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen.unmanageable)]
         for container, answer in found:
             if answer.decision is not None:
                 actions += _acting(container, answer.decision, seen)
@@ -173,6 +187,28 @@ def _conditions(
     if refused or any(each["type"] == "Unmanageable" for each in known):
         said = "; ".join(message for _, message in refused[:3])
         wanted.append(("Unmanageable", bool(refused), "InsufficientCapacity" if refused else "NotSo", said))
+    if seen.outage or any(each["type"] == "MetricsUnavailable" for each in known):
+        wanted.append(("MetricsUnavailable", bool(seen.outage), "NoAnswer" if seen.outage else "NotSo", seen.outage))
+    return _written_conditions(wanted, known, generation, now)
+
+
+def _refusal(seen: Misspelt, now: float) -> list[Action]:
+    obj = seen.object
+    generation, known = metadata(obj).get("generation", 0), (obj.get("status") or {}).get("conditions") or ()
+    conditions = _written_conditions([("Active", False, "Invalid", seen.why)], known, generation, now)
+    if conditions == list(known):
+        return []
+    status = {"observedGeneration": generation, "conditions": conditions}
+    at = (RESIZE_POLICY, namespace_of(obj), name_of(obj))
+    return [
+        Patch(*at, {"status": status}, version_of(obj), "status"),
+        Event(*at, uid_of(obj), "Warning", "InvalidPolicy", seen.why),
+    ]
+
+
+def _written_conditions(
+    wanted: list[tuple[str, bool, str, str]], known: Any, generation: int, now: float
+) -> list[dict[str, Any]]:
     by_type = {each["type"]: each for each in known}
     conditions = []
     for type, so, reason, message in wanted:

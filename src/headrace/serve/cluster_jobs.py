@@ -1,0 +1,61 @@
+"""The jobs that apply to a real cluster: resizing by policies.
+
+Scheduler, allocator and workload controllers stay off: the cluster has its own.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+
+from headrace.client.http import Client
+from headrace.metrics.memory import MemoryMetrics
+from headrace.metrics.pod_metrics import PodMetrics
+from headrace.metrics.prometheus import Prometheus
+from headrace.resize.action_controller import ActionController
+from headrace.resize.homes import CLUSTER
+from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy_manager import PolicyManager, look_when_measured
+from headrace.resize.sampling import Sampler
+from headrace.resize.scraper import Scraper
+from headrace.serve.cluster import Term
+from headrace.serve.cluster_manifests import DEFINITIONS
+from headrace.serve.shipped import install
+from headrace.store.protocol import Forbidden, StoreError
+
+SAMPLES, WORKLOADS = 800, 4000  # an hour of the longest window, at one sample in five seconds
+
+
+def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
+    """Policies and actions on the cluster's Pods, and what measures for them."""
+    informers, clock = term.manager.informers, term.clock
+    monitoring = Monitoring(MemoryMetrics(SAMPLES, WORKLOADS), clock.wall)
+    monitoring.attach(informers, term.registry)
+    term.manager.add(ActionController(informers, term.registry, CLUSTER))
+    policies = PolicyManager(informers, monitoring, clock.wall, CLUSTER)
+    look_when_measured(policies, term.manager.add(policies), monitoring)
+    scraper = Scraper(informers, monitoring, clock, term.log)
+
+    async def define() -> None:
+        """What is not served yet is waited for by the informers."""
+        try:
+            await install(term.store, DEFINITIONS)
+        except Forbidden as no:
+            term.log.warning("definitions not installed: apply what `headrace manifests` prints", error=str(no))
+        except StoreError as error:
+            term.log.warning("definitions not installed", error=str(error))
+
+    async def sample() -> None:
+        async with AsyncExitStack() as stack:
+            settings, prometheus = term.settings, None
+            if settings.prometheus is not None:
+                client = await stack.enter_async_context(Client(settings.prometheus, user_agent="headrace-controllers"))
+                prometheus = Prometheus(client, settings.prometheus_path)
+            source = prometheus or PodMetrics(term.client)
+            await term.manager.wait_until_synced()
+            period = settings.sample_seconds
+            await Sampler(informers, monitoring, source, prometheus, clock, term.log, period).run()
+
+    async def scrape() -> None:
+        await term.manager.wait_until_synced()
+        await scraper.run()
+
+    return define, sample, scrape

@@ -109,15 +109,20 @@ class PodmanRuntime:
             except PodmanRefused as refused:
                 raise StartFailed(str(refused), "CreateContainerError") from None
             try:
+                # Made first, with its cgroup and a process that waits: the watch is there before anything can happen.
+                await self._podman.call("POST", f"/containers/{name}/init", seconds=START_SECONDS)
+                found = await self._podman.call("GET", f"/containers/{name}/json")
+                self._watch(spec.id, int(found["State"].get("Pid") or 0))
                 await self._podman.call("POST", f"/containers/{name}/start", seconds=START_SECONDS)
                 found = await self._podman.call("GET", f"/containers/{name}/json")
             except PodmanRefused as refused:
+                self._drop_watch(spec.id)
                 await self._podman.call("DELETE", f"/containers/{name}", {"force": "true", "v": "true"})
                 raise StartFailed(str(refused)) from None
         except (PodmanGone, UnsafeSocket) as error:
             raise StartFailed(str(error)) from None
         self._asked[spec.id] = spec.limits
-        state = _inspected(spec, found)
+        state = await self._inspected(spec, found)
         self._remember(state, spec.pod)
         return state
 
@@ -257,7 +262,7 @@ class PodmanRuntime:
             raise StartFailed(f"container {spec.adopted} has a Pod already", "CreateContainerError")
         await asyncio.to_thread(self._adopted.put, spec, found["Id"])
         await asyncio.to_thread(_show_log, found, Path(spec.log_path))
-        state = _inspected(spec, found)
+        state = await self._inspected(spec, found)
         self._remember(state, spec.pod)
         return state
 
@@ -282,7 +287,7 @@ class PodmanRuntime:
         try:
             found = await self._podman.call("GET", f"/containers/{name}/json")
             if found["State"]["Status"] in bodies.LIVE | bodies.ENDED:
-                state = _inspected(spec, found)
+                state = await self._inspected(spec, found)
                 self._remember(state, spec.pod)
                 return state
             if spec.id not in self._adopted:
@@ -322,16 +327,38 @@ class PodmanRuntime:
             oom_killed=code == KILLED and await self._oom_killed(id),
         )
 
+    async def _inspected(self, spec: ContainerSpec, found: Mapping[str, Any]) -> ContainerState:
+        state = found["State"]
+        live, pid = state["Status"] in bodies.LIVE, int(state.get("Pid") or 0)
+        code = None if live else int(state["ExitCode"])
+        return ContainerState(
+            id=spec.id,
+            pod_uid=spec.pod_uid,
+            container=spec.container,
+            state="running" if live else "exited",
+            pid=pid,
+            start_ticks=_ticks(pid) if live else 0,
+            started_at=datetime.fromisoformat(state["StartedAt"]).timestamp(),
+            finished_at=None if live else datetime.fromisoformat(state["FinishedAt"]).timestamp(),
+            exit_code=code,
+            oom_killed=code == KILLED and await self._oom_killed(spec.id),
+        )
+
     def _remember(self, state: ContainerState, pod: str) -> None:
         before = self._states.get(state.id)
         self._states[state.id], self._workloads[state.id] = state, f"{pod}/{state.container}"
-        if state.state == "running" and (before is None or before.pid != state.pid or state.id not in self._watches):
-            self._drop_watch(state.id)
-            self._oom.pop(state.id, None)
-            with contextlib.suppress(OSError, ApplyFailed):  # it has ended already
-                directory = memory_directory(self._group(state).directories)
-                if directory is not None:
-                    self._watches[state.id] = OomWatch(directory)
+        was_restarted = before is not None and before.pid != state.pid
+        if state.state == "running" and (was_restarted or state.id not in self._watches):
+            self._watch(state.id, state.pid)
+
+    def _watch(self, id: str, pid: int) -> None:
+        """For kills for want of memory, from now on."""
+        self._drop_watch(id)
+        self._oom.pop(id, None)
+        with contextlib.suppress(OSError, KeyError):  # it has ended already
+            directory = memory_directory(group_of(self._hierarchies, pid).directories)
+            if directory is not None:
+                self._watches[id] = OomWatch(directory)
 
     def _forget(self, id: str) -> None:
         self._drop_watch(id)
@@ -385,23 +412,6 @@ class PodmanRuntime:
         if limits is not None:
             with contextlib.suppress(ApplyFailed):  # the actuator tries again and tells of it
                 await self.apply(id, limits)
-
-
-def _inspected(spec: ContainerSpec, found: Mapping[str, Any]) -> ContainerState:
-    state = found["State"]
-    live, pid = state["Status"] in bodies.LIVE, int(state.get("Pid") or 0)
-    return ContainerState(
-        id=spec.id,
-        pod_uid=spec.pod_uid,
-        container=spec.container,
-        state="running" if live else "exited",
-        pid=pid,
-        start_ticks=_ticks(pid) if live else 0,
-        started_at=datetime.fromisoformat(state["StartedAt"]).timestamp(),
-        finished_at=None if live else datetime.fromisoformat(state["FinishedAt"]).timestamp(),
-        exit_code=None if live else int(state["ExitCode"]),
-        oom_killed=not live and bool(state.get("OOMKilled")),
-    )
 
 
 def _ticks(pid: int) -> int:

@@ -48,12 +48,15 @@ def result(device: str, *, pool: str = "node-a", driver: str = "gpu.example.com"
     return {"request": "gpu", "driver": driver, "pool": pool, "device": device} | more
 
 
-def claim(name: str, *results: dict, node: str = "node-a") -> dict:
+def claim(name: str, *results: dict, node: str = "node-a", users: tuple[str, ...] = ()) -> dict:
+    """`users` are names of Pods of `pod`."""
     found: dict[str, Any] = {"metadata": {"name": name, "namespace": "default"}, "spec": {}}
     if results:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         selector = {"nodeSelectorTerms": [term]}
         found["status"] = {"allocation": {"devices": {"results": list(results)}, "nodeSelector": selector}}
+        if users:
+            found["status"]["reservedFor"] = [{"resource": "pods", "name": n, "uid": f"uid-{n}"} for n in users]
     return found
 
 

@@ -48,7 +48,7 @@ def claims(draw):
         else result(device)
         for device, share in chosen
     ]
-    return claim(draw(names), *results, node=draw(nodes))
+    return claim(draw(names), *results, node=draw(nodes), users=tuple(draw(st.sets(names, max_size=2))))
 
 
 @st.composite
@@ -80,9 +80,16 @@ class World:
         before = self.objects.get(key)
         if after is None and before is None:
             return None
+        after = copy.deepcopy(after)
         if before is not None and after is not None and key[0] == "pods":
-            after = copy.deepcopy(after)
             after["spec"]["nodeName"] = before["spec"]["nodeName"]
+            after["metadata"]["uid"] = before["metadata"]["uid"]
+        elif after is not None and key[0] == "pods":
+            after["metadata"]["uid"] += f"-{self.revision}"  # no two Pods ever have one
+        elif after is not None:
+            for each in after.get("status", {}).get("reservedFor", ()):
+                pod = self.objects.get(("pods", "default", each["name"]))
+                each["uid"] = pod["metadata"]["uid"] if pod else each["uid"]
         refused = self.books.apply(key, after, self.revision + 1, confirmed)
         if refused is None:
             self.revision += 1
@@ -93,14 +100,9 @@ class World:
         self.objects[key] = after
         if after is None:
             del self.objects[key]
-            gone = self.books.departed_at(self.revision)
-            if gone is not None:
-                self.departed.append((self.revision, gone.node, key[0], before))
-        if key[0] == "nodes":
-            confirmed = self.books.confirmed(key[2])
-            self.departed = [
-                each for each in self.departed if each[1] != key[2] or (confirmed is not None and each[0] > confirmed)
-            ]
+        if self.books.departed_at(self.revision) is not None:
+            self.departed.append((self.revision, key[0], before))
+        self.departed = [each for each in self.departed if each[0] not in self.books.settled()]
 
     def folded(self):
         return Books.fold(self.objects.items(), self.departed)

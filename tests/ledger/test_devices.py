@@ -4,7 +4,7 @@ import pytest
 
 from headrace.ledger.books import Books
 from headrace.ledger.node import Shortfall
-from tests.ledger.builders import claim, key_of, node, resource_slice, result
+from tests.ledger.builders import claim, container, key_of, node, pod, resource_slice, result
 
 SHARED = {"name": "gpu-s", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10Gi"}}}
 PARTS = [
@@ -129,14 +129,62 @@ def test_only_the_newest_generation_of_a_pool_counts():
     assert list(found.pools()["gpu.example.com", "node-a"].devices) == ["gpu-s"]
 
 
-def test_a_claim_deleted_without_its_node_keeps_its_devices_until_the_node_confirms():
-    found = books(node(), claim("first", result("gpu-0")))
-    assert found.apply(key_of(claim("first")), None, 10, confirmed=False) is None
-    wish = claim("second", result("gpu-0"))
-    answer = found.apply(key_of(wish), wish, 11)
-    assert str(answer) == (
-        "device gpu.example.com/node-a/gpu-0 is allocated to ResourceClaim default/first (deleted at 10, not confirmed)"
-    )
-    confirming = node(annotations={"confirmed-revision": 10})
-    assert found.apply(key_of(confirming), confirming, 12) is None
-    assert found.apply(key_of(wish), wish, 13) is None
+USED = claim("first", result("gpu-0"), users=("web",))
+WISH = claim("second", result("gpu-0"))
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param((None,), id="the claim is deleted by force, its finalizer gone"),
+        pytest.param((claim("first"),), id="its status is cleared by hand"),
+        pytest.param((claim("first", result("gpu-1"), users=("web",)),), id="another device is written in its place"),
+        pytest.param(
+            (claim("first", result("gpu-0")), claim("first")), id="the reservation is taken first, then the device"
+        ),
+        pytest.param((claim("first", result("gpu-0"), users=("other",)), None), id="it is reserved for somebody else"),
+    ],
+)
+def test_a_device_is_not_given_on_while_a_pod_that_used_it_is_charged(left):
+    """Whatever the claim loses and how: the Pod runs, is then deleted by force, and only its node's word ends that."""
+    found, web = books(node(), pod("web", container(cpu="1")), USED), pod("web", container(cpu="1"))
+    for revision, after in enumerate(left, 10):
+        assert found.apply(key_of(USED), after, revision) is None
+    assert "(let go at 10, not confirmed)" in str(found.apply(key_of(WISH), WISH, 20))
+    assert found.apply(key_of(web), None, 21, confirmed=False) is None
+    assert "(let go at 10, not confirmed)" in str(found.apply(key_of(WISH), WISH, 22))
+    confirming = node(annotations={"confirmed-revision": 21})
+    assert found.apply(key_of(confirming), confirming, 23) is None
+    assert sorted(found.settled()) == [10, 21]
+    assert found.apply(key_of(WISH), WISH, 24) is None
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(pod("web", container(cpu="1"), phase="Succeeded"), id="the Pod has ended"),
+        pytest.param(None, id="its agent has removed the Pod"),
+    ],
+)
+def test_what_a_claim_lost_is_free_once_its_last_pod_has_ended(end):
+    two = claim("first", result("gpu-0"), users=("web", "job"))
+    found = books(node(), pod("web", container(cpu="1")), pod("job", container(cpu="1")), two)
+    assert found.apply(key_of(two), None, 10) is None
+    assert found.apply(key_of(pod("job")), None, 11) is None
+    assert found.apply(key_of(WISH), WISH, 12) is not None
+    assert found.apply(key_of(pod("web")), end, 13) is None
+    assert found.apply(key_of(WISH), WISH, 14) is None
+
+
+def test_a_claim_that_nobody_uses_lets_go_at_once():
+    found = books(node(), pod("web", container(cpu="1"), phase="Succeeded"), USED)
+    assert found.apply(key_of(USED), None, 10) is None
+    assert found.apply(key_of(WISH), WISH, 11) is None
+
+
+def test_a_deleted_node_is_taken_for_dead_with_what_was_deleted_on_it():
+    found = books(node(), pod("web", container(cpu="1")), USED)
+    assert found.apply(key_of(USED), None, 10) is None
+    assert found.apply(key_of(pod("web")), None, 11, confirmed=False) is None
+    assert found.apply(key_of(node()), None, 12) is None
+    assert found.apply(key_of(WISH), WISH, 13) is None

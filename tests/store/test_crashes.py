@@ -69,8 +69,8 @@ async def check(path: Path, told: Told) -> None:
             assert row is None or row.revision >= revision, f"{key}: revision {revision} is lost"
     objects = ((row.key, orjson.loads(row.body)) for resource in sorted(GUARDED) for row in rows.page(resource).rows)
     departed = (
-        (revision, node, resource, orjson.loads(body))
-        for revision, node, resource, _, _, _, body in connection.execute(statements.EVERY_DEPARTED)
+        (revision, resource, orjson.loads(body))
+        for revision, _, resource, _, _, _, body in connection.execute(statements.EVERY_DEPARTED)
     )
     assert rows.books.difference(Books.fold(objects, departed)) == ()
     assert all(amount >= 0 for ledger in rows.ledgers.values() for amount in ledger.available().values())

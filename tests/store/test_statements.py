@@ -20,7 +20,7 @@ HOT = {
     "replay": (statements.REPLAY, 4),
     "put": (statements.PUT, 5),
     "remove": (statements.REMOVE, 3),
-    "settle": (statements.SETTLE, 2),
+    "settle": (statements.SETTLE, 1),
     "superseded": (statements.SUPERSEDED, None),
     "deletions": (statements.DELETIONS, None),
 }

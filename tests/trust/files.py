@@ -47,9 +47,7 @@ def folded(path: Path) -> BooksDocument:
             for row in connection.execute(statements.EVERY_OBJECT)
             if row[0] in GUARDED
         ]
-        departed = [
-            (row[0], row[1], row[2], orjson.loads(row[-1])) for row in connection.execute(statements.EVERY_DEPARTED)
-        ]
+        departed = [(row[0], row[2], orjson.loads(row[-1])) for row in connection.execute(statements.EVERY_DEPARTED)]
     books = Books.fold(objects, departed)
     return document(revision, 0.0, books.nodes(), books.pools().values())
 

@@ -4,14 +4,14 @@ The store's writer asks `apply` before it commits an object; that is the only do
 of what is admitted: what is so, is written down.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from headrace.api.amounts import Amounts, total
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Object
-from headrace.ledger.departed import Departed, departed_claim, departed_object, departed_pod
+from headrace.ledger.departed import Departed, departed_claim, departed_object, departed_pod, left_behind
 from headrace.ledger.devices import ClaimFacts, Grant, Pool, PoolKey, Slice, slice_of
 from headrace.ledger.journal import Journal
 from headrace.ledger.node import Ledger, Shortfall
@@ -34,12 +34,14 @@ class Books:
     def __init__(self) -> None:
         self._journal = Journal()
         self._pods: dict[Key, Contribution] = {}
+        self._charged: dict[str, str] = {}  # by the uid of a Pod that is charged, also a departed one: its holder
         self._nodes: dict[str, NodeFacts] = {}
         self._claims: dict[Key, ClaimFacts] = {}
         self._slices: dict[str, Slice] = {}
         self._reservations: dict[Key, ReservationFacts] = {}
         self._clock: dict[str, float] = {}  # NOW: how far time has come; NEXT: the next expiry
         self._departed: dict[int, Departed] = {}
+        self._settled: list[int] = []
         self._ledgers: dict[str, Ledger] = {}
         self._pools: dict[PoolKey, Pool] = {}
         self._slices_of: dict[PoolKey, Mapping[str, Slice]] = {}
@@ -48,19 +50,22 @@ class Books:
     def fold(
         cls,
         objects: Iterable[tuple[Key, Object]],
-        departed: Iterable[tuple[int, str, str, Object]] = (),
+        departed: Iterable[tuple[int, str, Object]] = (),
         now: float = 0.0,
     ) -> "Books":
-        """From nothing, as they are at `now`. `departed` are (deletion's revision, node, resource, object) of
-        unconfirmed deletions."""
+        """From nothing, as they are at `now`. `departed` are (revision, resource, object) of what was let go and not
+        confirmed."""
         books = cls()
         books._clock[NOW] = now
         for key, obj in objects:
             books._read(key, obj)
-        for revision, node, resource, obj in departed:
-            gone = departed_object(resource, obj, node, revision)
-            if gone is not None and gone.is_still_charged(books._nodes):
-                books._departed[revision] = gone
+        books._charged = {pod.uid: pod.holder for pod in books._pods.values()}
+        left = [gone for each in departed if (gone := departed_object(each[1], each[2], each[0])) is not None]
+        for gone in sorted(left, key=lambda each: bool(each.grants)):  # Pods first: claims go by them
+            if gone.is_still_charged(books._nodes, books._charged):
+                books._departed[gone.revision] = gone
+                if not gone.grants:
+                    books._charged.update(dict.fromkeys(gone.uids, gone.holder))
         books._sum()
         return books
 
@@ -78,13 +83,15 @@ class Books:
     def apply(self, key: Key, after: Object | None, revision: int, confirmed: bool = True) -> Shortfall | None:
         """Enter one write (`after` is None for a delete). A wish that does not fit is answered, and changes nothing.
 
-        A delete that is not `confirmed` stays charged. Raises InvalidQuantity, also without changing anything.
+        A delete of a Pod that is not `confirmed` stays charged, and so do devices that a claim loses while a Pod that
+        used them is charged. Raises InvalidQuantity, also without changing anything.
         """
+        self._settled = []
         resource, _, name = key
         if resource == POD.resource:
             return self._apply_pod(key, None if after is None else charged(after), after is None, revision, confirmed)
         if resource == RESOURCE_CLAIM.resource:
-            return self._apply_claim(key, None if after is None else ClaimFacts.of(after), revision, confirmed)
+            return self._apply_claim(key, None if after is None else ClaimFacts.of(after), revision)
         if resource == CAPACITY_RESERVATION.resource:
             return self._apply_reservation(key, None if after is None else reservation_of(after))
         if resource == NODE.resource:
@@ -122,13 +129,12 @@ class Books:
         return {pod.holder: found for pod in self._pods.values() if (found := pod.unbounded())}
 
     def departed_at(self, revision: int) -> Departed | None:
-        """What was deleted at this revision and is still charged."""
+        """What was let go at this revision and is still charged."""
         return self._departed.get(revision)
 
-    def confirmed(self, node: str) -> int | None:
-        """The node confirmed deletions up to this revision; None: there is no such node."""
-        facts = self._nodes.get(node)
-        return None if facts is None else facts.confirmed
+    def settled(self) -> Sequence[int]:
+        """Revisions at which something was let go that is charged no more since the last `apply`."""
+        return self._settled
 
     def difference(self, other: "Books") -> tuple[str, ...]:
         """What the two disagree on, in sentences; nothing if they are the same books."""
@@ -143,6 +149,7 @@ class Books:
                 ("slice", self._slices, other._slices),
                 ("reservation", self._reservations, other._reservations),
                 ("deletion at", self._departed, other._departed),
+                ("charged pod", self._charged, other._charged),
             )
             for key in sorted({*mine, *theirs}, key=str)
             if mine.get(key) != theirs.get(key)
@@ -157,8 +164,10 @@ class Books:
         if after is None:
             assert before is not None
             self._release(before.node, before.holder)
+            self._journal.put(self._charged, before.uid, None)
             if deleted and not confirmed:
                 self._depart(departed_pod(before, revision))
+            self._settle_claims()
         else:
             assert before is None or before.node == after.node, "a bound Pod never moves"
             if after.node in self._nodes:  # a node that is not registered has no ledger to fit in
@@ -166,10 +175,12 @@ class Books:
                 if isinstance(answer, Shortfall):
                     return answer
             self._record(after.node, after.holder, after.held())
+            if before is None:
+                self._journal.put(self._charged, after.uid, after.holder)
         self._journal.put(self._pods, key, after)
         return None
 
-    def _apply_claim(self, key: Key, after: ClaimFacts | None, revision: int, confirmed: bool) -> Shortfall | None:
+    def _apply_claim(self, key: Key, after: ClaimFacts | None, revision: int) -> Shortfall | None:
         before = self._claims.get(key)
         had = before.grants if before else ()
         gets = after.grants if after else ()
@@ -190,9 +201,8 @@ class Books:
             pools[grant.pool] = answer
         for pool in pools.values():
             self._put_pool(pool)
-        if after is None and before is not None and before.grants and not confirmed:
-            node = before.node or self._pool(before.grants[0].pool, pools).node
-            self._depart(departed_claim(before, node, revision))
+        if before is not None and any(uid in self._charged for uid in left_behind(before, after)):
+            self._depart(departed_claim(before, revision))
         self._journal.put(self._claims, key, after)
         return None
 
@@ -231,8 +241,9 @@ class Books:
         self._journal.put(self._nodes, name, after)
         self._put_ledger(replace(ledger, total=capacity, reserved=reserved))
         for gone in [each for each in self._departed.values() if each.node == name]:
-            if not gone.is_still_charged(self._nodes):
+            if not gone.is_still_charged(self._nodes, self._charged):
                 self._settle(gone)
+        self._settle_claims()
 
     def _apply_slice(self, name: str, after: Slice | None) -> None:
         before = self._slices.get(name)
@@ -247,20 +258,31 @@ class Books:
             self._put_pool(self._pool(pool).known_from(slices.values()))
 
     def _depart(self, gone: Departed) -> None:
-        if not gone.is_still_charged(self._nodes):
+        if not gone.is_still_charged(self._nodes, self._charged):
             return
         self._journal.put(self._departed, gone.revision, gone)
-        if gone.held:
+        if not gone.grants:
             self._record(gone.node, gone.holder, gone.held)
+            for uid in gone.uids:
+                self._journal.put(self._charged, uid, gone.holder)
         for grant in gone.grants:
             self._put_pool(self._pool(grant.pool).record(grant))
 
     def _settle(self, gone: Departed) -> None:
         self._journal.put(self._departed, gone.revision, None)
-        if gone.held:
+        self._settled.append(gone.revision)
+        if not gone.grants:
             self._release(gone.node, gone.holder)
+            for uid in gone.uids:
+                self._journal.put(self._charged, uid, None)
         for grant in gone.grants:
             self._put_pool(self._pool(grant.pool).release(grant))
+
+    def _settle_claims(self) -> None:
+        """Devices that were let go are free once no Pod that used them is charged."""
+        for gone in [each for each in self._departed.values() if each.grants]:
+            if not gone.is_still_charged(self._nodes, self._charged):
+                self._settle(gone)
 
     def _ledger(self, node: str) -> Ledger:
         return self._ledgers.get(node) or Ledger({}, {}, node=node)
@@ -303,7 +325,7 @@ class Books:
         for pod in self._pods.values():
             holders.setdefault(pod.node, {})[pod.holder] = pod.held()
         for gone in self._departed.values():
-            if gone.held:
+            if not gone.grants:
                 holders.setdefault(gone.node, {})[gone.holder] = gone.held
         for node, held in holders.items():
             facts = self._nodes.get(node)

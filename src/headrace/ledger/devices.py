@@ -44,16 +44,17 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """What the books read of a ResourceClaim: `node` is the one its allocation is bound to by name, if any."""
+    """What the books read of a ResourceClaim: `users` are the uids of the Pods that it is reserved for."""
 
     holder: str
     grants: tuple[Grant, ...]
-    node: str
+    users: frozenset[str]
 
     @classmethod
     def of(cls, claim: Object) -> "ClaimFacts":
         """Access for administrators takes nothing. Raises InvalidQuantity."""
-        allocation: Fields = (claim.get("status") or {}).get("allocation") or {}
+        status: Fields = claim.get("status") or {}
+        allocation: Fields = status.get("allocation") or {}
         results: Iterable[Fields] = (allocation.get("devices") or {}).get("results") or ()
         owner = holder_of(claim)
         grants: list[Grant] = []
@@ -65,7 +66,9 @@ class ClaimFacts:
             )
             if not each.get("adminAccess") and grant not in grants:
                 grants.append(grant)
-        return cls(owner, tuple(grants), _node_of(allocation))
+        reserved: Iterable[Fields] = status.get("reservedFor") or ()
+        users = (str(each.get("uid", "")) for each in reserved if each.get("resource") == "pods")
+        return cls(owner, tuple(grants), frozenset(users))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +188,6 @@ class Pool:
 def holder_of(claim: Fields) -> str:
     """The name under which a claim owns devices."""
     return f"ResourceClaim {key_of(claim)}"
-
-
-def _node_of(allocation: Fields) -> str:
-    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-        for field_ in term.get("matchFields") or ():
-            if field_.get("key") == "metadata.name" and field_.get("operator") == "In" and field_.get("values"):
-                return str(field_["values"][0])
-    return ""
 
 
 def slice_of(obj: Object) -> Slice:

@@ -40,6 +40,7 @@ class Contribution:
     containers: tuple[Container, ...]
     overhead: Amounts = field(default_factory=dict)
     overrides: Amounts = field(default_factory=dict)
+    uid: str = ""
 
     def admitted(self) -> Amounts:
         """What it may have, whatever it has now."""
@@ -103,6 +104,7 @@ def contribution(pod: Object) -> Contribution:
         containers=tuple(_containers(spec, pod.get("status") or {}, managed)),
         overhead=read(spec.get("overhead")),
         overrides=_held(read(whole.get("requests")), read(whole.get("limits")), managed) if whole else NOTHING,
+        uid=str(metadata(pod).get("uid", "")),
     )
 
 

@@ -18,9 +18,6 @@ from headrace.store.history import History
 from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, StoreError
 from headrace.store.rows import Change, Key, Write
 
-NODES = "nodes"
-EVERY_REVISION = 2**63 - 1
-
 
 class Request(NamedTuple):
     """A write, or with `dry` only the question whether it would be refused."""
@@ -119,12 +116,12 @@ class Committer:
             execute(statements.REMOVE, key)
             assert before is not None
             gone = at_revision(before, before_gap, previous, revision)
+        if key.resource in GUARDED:
             departed = self.books.departed_at(revision)
             if departed is not None:
                 execute(statements.DEPART, (revision, departed.node, *key, checksum_of(key, before), before))
-        if key.resource == NODES:
-            confirmed = self.books.confirmed(key.name)
-            execute(statements.SETTLE, (key.name, EVERY_REVISION if confirmed is None else confirmed))
+            for settled in self.books.settled():
+                execute(statements.SETTLE, (settled,))
         return Change(key, revision, body, before, gone)
 
 

@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS departed (
     checksum  INTEGER NOT NULL,
     body      BLOB NOT NULL
 )"""
-# revision: of the deletion that the node has not confirmed yet; body: the object's last one, which is still charged.
+# revision: of the write that let go of what is still charged, by a Pod's node, or by the Pods that used a claim (whose
+# node is empty); body: the object's before that write.
 
 CREATE_DEPARTED_BY_NODE = "CREATE INDEX IF NOT EXISTS departed_by_node ON departed (node, revision)"
 
@@ -116,7 +117,7 @@ REMOVE = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?"
 
 DEPART = "INSERT INTO departed VALUES (?, ?, ?, ?, ?, ?, ?)"
 
-SETTLE = "DELETE FROM departed WHERE node = ? AND revision <= ?"
+SETTLE = "DELETE FROM departed WHERE revision = ?"
 
 SUPERSEDED = """
 DELETE FROM changes WHERE revision IN (

@@ -32,11 +32,11 @@ def _guarded_objects(connection: apsw.Connection, file: str) -> Iterator[tuple[K
             yield key, orjson.loads(body)
 
 
-def _departed(connection: apsw.Connection, file: str) -> Iterator[tuple[int, str, str, Object]]:
-    for revision, node, resource, namespace, name, checksum, body in connection.execute(statements.EVERY_DEPARTED):
+def _departed(connection: apsw.Connection, file: str) -> Iterator[tuple[int, str, Object]]:
+    for revision, _, resource, namespace, name, checksum, body in connection.execute(statements.EVERY_DEPARTED):
         if checksum != checksum_of(Key(resource, namespace, name), body):
             raise damaged(file, f"{resource} {namespace}/{name}, deleted at revision {revision}, fails its checksum")
-        yield revision, node, resource, orjson.loads(body)
+        yield revision, resource, orjson.loads(body)
 
 
 def damaged(file: str, what: str) -> Corrupt:

@@ -160,7 +160,8 @@ def test_no_device_has_two_owners(steps):
         world.write(key, after, confirmed)
         for pool in world.books.pools().values():
             for shares in pool.used.values():
-                assert len(shares) == 1 or all(share.id for share in shares)
+                claims = {share.owner.partition(" (let go at")[0] for share in shares}
+                assert len(claims) == 1 or all(share.id for share in shares)
 
 
 def resized(*, admitted, actual, desired="1"):

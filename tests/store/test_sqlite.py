@@ -236,6 +236,26 @@ async def test_watches_begun_at_any_moment_of_a_busy_time_miss_nothing(tmp_path)
     await rows.close()
 
 
+async def test_another_program_that_writes_is_waited_for_while_reads_go_on(tmp_path):
+    rows = await open_rows(tmp_path / "rows.db")
+    await rows.commit(put("a"))
+    other = apsw.Connection(str(tmp_path / "rows.db"))
+    other.execute("BEGIN IMMEDIATE")
+    writing = [asyncio.create_task(rows.commit(put(name))) for name in ("b", "c")]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert rows.get(config_map("a")) is not None, "the loop does not wait for the lock"
+    assert not any(task.done() for task in writing)
+    other.execute("ROLLBACK")
+    assert await asyncio.gather(*writing) == [3, 4]
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="locked by another process"):
+        await rows.commit(put("d"))
+    other.close()
+    assert await rows.commit(put("d")) == 5
+    await rows.close()
+
+
 async def test_an_sqlite_that_can_lose_commits_is_refused(monkeypatch):
     monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.51.2")
     with pytest.raises(StoreError, match=r"SQLite 3\.51\.2 can lose committed data: headrace needs 3\.51\.3"):

@@ -1,6 +1,7 @@
 """One transaction for a batch of writes: version check, ledger guard, revision, object, log. Nothing else writes.
 
-The threaded writer and the inline one both call `run`; nothing here knows about threads or the event loop.
+Its statements are quick and its sync is slow, so they are steps of their own: `prepare`, `sync`, then `settle` or
+`take_back`. Only `sync` waits for the disk; nothing here knows about threads or the event loop.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from headrace.ledger.books import GUARDED, Books
 from headrace.ledger.devices import Pool, PoolKey
 from headrace.ledger.node import Ledger
 from headrace.store import statements
+from headrace.store.connection import BUSY_MILLISECONDS
 from headrace.store.history import History
 from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, StoreError
 from headrace.store.rows import Change, Key, Write
@@ -24,6 +26,17 @@ class Request(NamedTuple):
 
     write: Write
     dry: bool = False
+
+
+class Prepared(NamedTuple):
+    """What `prepare` did: its answers and changes count once they are synced; the rest is what comes then."""
+
+    answers: list[int | StoreError]
+    changes: list[Change]
+    expired: bool
+    compacted: int
+    started: int
+    mark: int
 
 
 class Batch(NamedTuple):
@@ -45,6 +58,7 @@ class Committer:
         self.books = books
         self._wall = wall
         self._connection = connection
+        connection.set_busy_timeout(0)
         self._history = history
         self._ledgers = books.nodes()
         self._pools = books.pools()
@@ -55,27 +69,64 @@ class Committer:
         return self._revision
 
     def run(self, requests: Sequence[Request]) -> Batch:
-        """Commit what is not refused. On an SQLite error nothing has happened, in the file or in the books."""
+        """All steps at once. On an SQLite error nothing has happened, in the file or in the books."""
+        prepared = self.prepare(requests)
+        try:
+            self.sync()
+        except BaseException:
+            self.take_back(prepared)
+            raise
+        return self.settle(prepared)
+
+    def begin_patiently(self) -> None:
+        """Open the transaction when another program, which opened the file too, ends its own. It may take a while."""
+        self._connection.set_busy_timeout(BUSY_MILLISECONDS)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        finally:
+            self._connection.set_busy_timeout(0)
+
+    def prepare(self, requests: Sequence[Request], *, begun: bool = False) -> Prepared:
+        """Write what is not refused into an open transaction. On any error nothing has happened.
+
+        Raises BusyError at once where another program has the file's write lock: see `begin_patiently`.
+        """
         started, mark = self._revision, self.books.mark()
         changes: list[Change] = []
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            if not begun:
+                self._connection.execute("BEGIN IMMEDIATE")
             expired = self.books.advance(self._wall())
             answers = [self._answer(request, changes) for request in requests]
             compacted = self._history.compact(self._connection, len(changes))
-            self._connection.execute("COMMIT")
         except BaseException:
-            self._revision = started
-            self.books.undo(mark)
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._undo(started, mark)
             raise
+        return Prepared(answers, changes, expired, compacted, started, mark)
+
+    def sync(self) -> None:
+        """Make the open transaction durable. The one step that may run in another thread, while all others wait."""
+        self._connection.execute("COMMIT")
+
+    def take_back(self, prepared: Prepared) -> None:
+        """After a failed `sync`: be as before `prepare`."""
+        self._undo(prepared.started, prepared.mark)
+
+    def settle(self, prepared: Prepared) -> Batch:
+        """After `sync`: what the batch was, for those who wait."""
+        answers, changes, expired, compacted, _, _ = prepared
         self.books.keep()
         self._history.reached(self._revision, compacted)
         if expired or any(change.key.resource in GUARDED for change in changes):
             self._ledgers = self.books.nodes()
             self._pools = self.books.pools()
         return Batch(answers, changes, self._revision, self._ledgers, self._pools)
+
+    def _undo(self, revision: int, mark: int) -> None:
+        self._revision = revision
+        self.books.undo(mark)
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
         write = request.write

@@ -18,7 +18,7 @@ def refuse_old_sqlite() -> None:
 
 
 def writer(path: str, vfs: str | None = None) -> apsw.Connection:
-    """The one connection that writes. Its owner runs `Checkpoints` after commits."""
+    """The one connection that writes. Its owner runs `Checkpoints` after commits when they are due."""
     connection = apsw.Connection(path, vfs=vfs)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     _keep_plans(connection)
@@ -52,10 +52,13 @@ class Checkpoints:
         self._pages = 0
         connection.set_wal_hook(self._grown)
 
+    @property
+    def due(self) -> bool:
+        return self._pages >= CHECKPOINT_PAGES
+
     def run(self) -> None:
-        if self._pages >= CHECKPOINT_PAGES:
-            self._pages = 0
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._pages = 0
+        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _grown(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
         self._pages = pages

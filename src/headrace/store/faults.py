@@ -34,7 +34,7 @@ def failed_read(error: apsw.Error, file: str) -> StoreError:
     return Unavailable(f"{file} could not be read ({error})")
 
 
-def failed_write(error: apsw.Error, file: str) -> StoreError:
+def failed_write(error: Exception, file: str) -> StoreError:
     """`Stopped` is for good; the others concern only the writes at hand."""
     code = getattr(error, "extendedresult", 0)
     if isinstance(error, apsw.FullError) or code in _NO_SPACE_FOR_SHARED_MEMORY:

@@ -1,6 +1,6 @@
 """The embedded home: one SQLite file, one writer, the ledger guard inside each commit. Implements `store.rows.Rows`.
 
-    rows = await open_rows(path)                             # production: a writer thread, group commit, fsync
+    rows = await open_rows(path)                             # production: group commit, syncs in a thread
     rows = await open_rows(":memory:", inline=True)          # simulation and tests: commits on the caller's stack
 
 `open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, wall=time.time, retention=Retention(), …)`
@@ -128,7 +128,8 @@ class SQLiteRows:
             raise self._judged(error) from error
         self._publish(batch)
         try:
-            self._checkpoints.run()
+            if self._checkpoints.due:
+                self._checkpoints.run()
         except apsw.Error as error:  # the write itself is durable
             self._judged(error)
         (answer,) = batch.answers

@@ -1,13 +1,20 @@
-"""The writer thread. Whatever waits when it looks goes into one commit and shares one sync; first come, first in."""
+"""Group commit. What waits goes into one transaction and shares one sync; first come, first in.
+
+The statements run on the event loop, only what waits for the disk in a thread: a commit's statements take microseconds,
+and handing the interpreter to and fro for each of them cost more than they do. Between `_hand` and its answer the
+connection is the thread's; the loop does not touch it.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from threading import Thread
 
 import apsw
 
-from headrace.store.committer import Batch, Committer, Request
+from headrace.store.committer import Batch, Committer, Prepared, Request
 from headrace.store.connection import Checkpoints
 from headrace.store.faults import Stopped, failed_write
 from headrace.store.protocol import StoreError, TooBusy, Unavailable
@@ -16,6 +23,8 @@ BATCH_WRITES = 256
 BATCH_BYTES = 8 * 1024 * 1024
 
 Waiting = tuple[Request, "asyncio.Future[int]"]
+Then = Callable[[Exception | None], None]
+"""What the loop does with the end of a piece of work: None, or how it failed."""
 
 
 def _unhandled(request: Request, error: Exception) -> StoreError:
@@ -25,8 +34,16 @@ def _unhandled(request: Request, error: Exception) -> StoreError:
     return found
 
 
+def _failure_of(work: Callable[[], None]) -> Exception | None:
+    try:
+        work()
+    except Exception as error:  # whatever it is, those who wait for the write must hear of it
+        return error
+    return None
+
+
 class Writer:
-    """`submit` and the callbacks run on the event loop, the rest in the thread."""
+    """Everything but `_run` runs on the event loop."""
 
     def __init__(
         self,
@@ -44,9 +61,13 @@ class Writer:
         self._on_fatal = on_fatal
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._waiting: deque[Waiting] = deque()
+        self._alone = 0  # so many of those that wait are committed each by itself
+        self._engaged = False
         self._unanswered = 0
         self._stopped: StoreError | None = None
+        self._drained: asyncio.Event | None = None
+        self._work: SimpleQueue[tuple[Callable[[], None], Then] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="headrace-writer", daemon=True)
         self._thread.start()
 
@@ -57,72 +78,120 @@ class Writer:
             raise TooBusy(f"{self._limit} writes are waiting for the disk: try again in a second")
         answer: asyncio.Future[int] = self._loop.create_future()
         self._unanswered += 1
-        self._queue.put((request, answer))
+        self._waiting.append((request, answer))
+        if not self._engaged:
+            self._engaged = True
+            self._loop.call_soon(self._next)  # not at once: whoever else is ready now shares the sync
         return await answer
 
     async def close(self) -> None:
         """What was submitted before is still committed."""
         if self._stopped is None:
             self._stopped = Unavailable(f"{self._file} is closing")
-        self._queue.put(None)
+        if self._engaged:
+            self._drained = asyncio.Event()
+            await self._drained.wait()
+        self._work.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    def _run(self) -> None:
-        closing = False
-        while not closing:
-            batch, closing = self._next_batch()
-            if batch:
-                self._commit(batch)
+    # ------------------------------------------------------------------------------------------------- the thread
 
-    def _next_batch(self) -> tuple[list[Waiting], bool]:
+    def _run(self) -> None:
+        while (given := self._work.get()) is not None:
+            work, then = given
+            self._loop.call_soon_threadsafe(then, _failure_of(work))
+
+    def _hand(self, work: Callable[[], None], then: Then) -> None:
+        self._work.put((work, then))
+
+    # ---------------------------------------------------------------------------------------------- the event loop
+
+    def _next(self, _failure: Exception | None = None) -> None:
+        """Commit what waits, until the thread has something to do or nothing is left."""
+        while self._waiting:
+            waiting = self._next_batch()
+            if isinstance(self._stopped, Stopped):
+                self._refuse(waiting, self._stopped)
+            elif self._prepare(waiting):
+                return
+        self._engaged = False
+        if self._drained is not None:
+            self._drained.set()
+
+    def _next_batch(self) -> list[Waiting]:
+        if self._alone:
+            self._alone -= 1
+            return [self._waiting.popleft()]
         batch: list[Waiting] = []
         size = 0
-        waiting = self._queue.get()
-        while waiting is not None:
+        while self._waiting and len(batch) < BATCH_WRITES and size < BATCH_BYTES:
+            waiting = self._waiting.popleft()
             batch.append(waiting)
             body = waiting[0].write.body
             size += len(body.head) + len(body.tail) if body else 0
-            if len(batch) >= BATCH_WRITES or size >= BATCH_BYTES:
-                return batch, False
-            try:
-                waiting = self._queue.get_nowait()
-            except Empty:
-                return batch, False
-        return batch, True
+        return batch
 
-    def _commit(self, waiting: list[Waiting]) -> None:
-        if isinstance(self._stopped, Stopped):
-            self._call(self._answer_all, waiting, self._stopped)
-            return
+    def _prepare(self, waiting: list[Waiting], *, begun: bool = False) -> bool:
+        """Run the statements. True: the thread has the rest now. Otherwise all of these are answered, or wait again."""
         try:
-            batch = self._committer.run([request for request, _ in waiting])
+            prepared = self._committer.prepare([request for request, _ in waiting], begun=begun)
+        except apsw.BusyError as error:
+            if begun:
+                self._refuse(waiting, self._judge(error))
+                return False
+            self._hand(self._committer.begin_patiently, partial(self._locked, waiting))
+            return True
         except apsw.Error as error:
-            self._call(self._answer_all, waiting, self._judge(error))
-            return
-        except (
-            Exception
-        ) as error:  # one write that cannot be handled must not take its neighbours or the thread with it
+            self._refuse(waiting, self._judge(error))
+            return False
+        except Exception as error:  # one write that cannot be handled must not take its neighbours with it
             if len(waiting) > 1:
-                for each in waiting:
-                    self._commit([each])
+                self._waiting.extendleft(reversed(waiting))
+                self._alone = len(waiting)
             else:
-                self._call(self._answer_all, waiting, _unhandled(waiting[0][0], error))
+                self._refuse(waiting, _unhandled(waiting[0][0], error))
+            return False
+        if prepared.changes:
+            self._hand(self._committer.sync, partial(self._synced, waiting, prepared))
+            return True
+        # All refused, or only asked: the transaction is empty, so its end waits for nothing.
+        self._finish(waiting, prepared, _failure_of(self._committer.sync))
+        return False
+
+    def _locked(self, waiting: list[Waiting], failure: Exception | None) -> None:
+        """Another program had the write lock, and the thread waited for it."""
+        if failure is not None:
+            self._refuse(waiting, self._judge(failure))
+        elif self._prepare(waiting, begun=True):
             return
-        self._call(self._answer, waiting, batch)
-        try:
-            self._checkpoints.run()
-        except apsw.Error as error:
-            self._judge(error)
+        self._next()
 
-    def _judge(self, error: apsw.Error) -> StoreError:
+    def _synced(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> None:
+        self._finish(waiting, prepared, failure)
+        if failure is None and self._checkpoints.due:
+            self._hand(self._checkpoints.run, self._checkpointed)
+        else:
+            self._next()
+
+    def _finish(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> None:
+        if failure is None:
+            self._answer(waiting, self._committer.settle(prepared))
+        else:
+            self._committer.take_back(prepared)
+            self._refuse(waiting, self._judge(failure))
+
+    def _checkpointed(self, failure: Exception | None) -> None:
+        """A failed checkpoint harms no write, but the next sync could not be believed."""
+        if failure is not None:
+            self._judge(failure)
+        self._next()
+
+    def _judge(self, error: Exception) -> StoreError:
         found = failed_write(error, self._file)
-        if isinstance(found, Stopped):
+        if isinstance(found, Stopped) and not isinstance(self._stopped, Stopped):
             self._stopped = found
-            self._call(self._on_fatal, str(found))
+            self._on_fatal(str(found))
         return found
-
-    def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        self._loop.call_soon_threadsafe(function, *arguments)
 
     def _answer(self, waiting: list[Waiting], batch: Batch) -> None:
         self._publish(batch)
@@ -135,7 +204,7 @@ class Writer:
             else:
                 answer.set_exception(outcome)
 
-    def _answer_all(self, waiting: list[Waiting], error: StoreError) -> None:
+    def _refuse(self, waiting: list[Waiting], error: StoreError) -> None:
         self._unanswered -= len(waiting)
         for _, answer in waiting:
             if not answer.cancelled():

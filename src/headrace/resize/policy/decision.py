@@ -171,7 +171,8 @@ class _Look:
 
     def _start(self) -> Decision | None:
         created = from_time(str(metadata(self.container.pod).get("creationTimestamp") or "1970-01-01T00:00:00Z"))
-        if self.container.history or not self.record.target or created < self.record.at:
+        # A Pod's creation is told in whole seconds.
+        if self.container.history or not self.record.target or created < math.floor(self.record.at):
             return None
         target = {name: self._at_most(name, amount) for name, amount in self.record.target.items()}
         conflicts = self.container.conflicts

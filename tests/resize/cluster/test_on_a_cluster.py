@@ -1,0 +1,256 @@
+"""Policies on a real Kubernetes: kube-apiserver, scheduler, controllers and kubelet 1.37 decide, headrace asks."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.api.amounts import read
+from tests.kubernetes.metrics_api import metrics_api
+from tests.resize.cluster.world import (
+    MI,
+    World,
+    controllers,
+    deployment,
+    namespace,
+    pod,
+    policy,
+    rights,
+    world,
+)
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a kubelet runs as root only"),
+]
+
+
+@pytest.fixture(scope="module")
+def here(kubernetes_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("world"), kubernetes_programs) as found:
+        kubeconfig = rights(found)
+        with metrics_api(found.plane) as found.usages, controllers(found, kubeconfig):
+            yield found
+
+
+def room(here: World) -> int:
+    """Millicores that the node has for Pods."""
+    return read(here.get("node", "node-a")["status"]["allocatable"])["cpu"]
+
+
+def test_a_pod_above_its_threshold_is_resized_by_the_kubelet(here: World) -> None:
+    here.create("default", namespace("grown"))
+    sidecar = {"name": "proxy", "image": "app:1", "restartPolicy": "Always"}
+    sidecar["resources"] = {"limits": {"cpu": "50m", "memory": "16Mi"}, "requests": {"cpu": "50m", "memory": "16Mi"}}
+    here.create(
+        "grown",
+        pod("web", "100m", "64Mi", "32Mi", more=(sidecar,)),
+        pod("other", "100m", "64Mi", "32Mi", labels={"app": "other"}),
+        policy(),
+    )
+    here.runs("grown", "web", "other")
+    for name in ("web", "other"):
+        here.uses(f"grown/{name}/app", 0.095, 10)
+    here.until("grown", lambda: here.actions("grown", "Succeeded"))
+    [action] = here.actions("grown")
+    assert action["status"]["actual"] == {"cpu": "200m", "memory": "64Mi"}
+    found = here.get("-n", "grown", "pod", "web")
+    [container] = found["spec"]["containers"]
+    assert container["resources"] == {
+        "limits": {"cpu": "200m", "memory": "64Mi"},
+        "requests": {"cpu": "200m", "memory": "32Mi"},
+    }
+    assert found["status"]["containerStatuses"][0]["resources"] == container["resources"]
+    assert found["status"]["qosClass"] == "Burstable"
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert found["spec"]["initContainers"][0]["resources"] == sidecar["resources"]
+    asked = [
+        each["details"]["resources"] for each in here.kubelet.asked() if each["call"] == "UpdateContainerResources"
+    ]
+    assert any(each.get("cpu_quota") == 20_000 for each in asked)
+    # What no policy selects was never written, and nothing was marked.
+    other = here.get("-n", "grown", "pod", "other")
+    assert (other["metadata"]["generation"], other["metadata"]["labels"]) == (1, {"app": "other"})
+    assert found["metadata"]["labels"] == {"app": "web"}
+
+
+def test_a_guaranteed_pod_grows_in_requests_and_limits_together(here: World) -> None:
+    here.create("default", namespace("guaranteed"))
+    here.create("guaranteed", pod("web", "100m", "64Mi"), policy())
+    here.runs("guaranteed", "web")
+    here.uses("guaranteed/web/app", 0.01, 60)
+    here.until("grown", lambda: here.actions("guaranteed", "Succeeded"))
+    found = here.get("-n", "guaranteed", "pod", "web")
+    same = {"cpu": "100m", "memory": "128Mi"}
+    assert found["status"]["containerStatuses"][0]["resources"] == {"limits": same, "requests": same}
+    assert found["status"]["qosClass"] == "Guaranteed"
+
+
+def test_what_the_kubelet_calls_infeasible_fails_and_the_old_desire_is_put_back(here: World) -> None:
+    here.create("default", namespace("infeasible"))
+    here.create("infeasible", pod("web", "100m", "64Mi"), policy(cooldownSeconds={"up": 3600}))
+    here.runs("infeasible", "web")
+    here.uses("infeasible/web/app", 0.099, 10)
+    here.until("failed", lambda: here.actions("infeasible", "Failed"))
+    [action] = here.actions("infeasible")
+    assert action["status"]["reason"] == "Infeasible"
+    assert "CPU Manager policy" in action["status"]["message"]
+    found = here.until("put back", lambda: _quiet(here, "infeasible"))
+    assert read(found["spec"]["containers"][0]["resources"]["limits"]) == {"cpu": 100, "memory": 64 * MI}
+    here.until("told", lambda: here.condition("infeasible", "ScalingFailed")[0] == "True")
+
+
+def _quiet(here: World, within: str) -> dict:
+    """The Pod, once the kubelet says no more of a resize."""
+    found = here.get("-n", within, "pod", "web")
+    told = [each for each in found["status"]["conditions"] if each["type"].startswith("PodResize")]
+    same = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+    return found if same and not told else {}
+
+
+@pytest.mark.parametrize("how", ["Reject", "Clamp"])
+def test_more_than_the_node_has_is_rejected_or_clamped(here: World, how: str) -> None:
+    within = f"more-{how.lower()}"
+    here.create("default", namespace(within))
+    size = f"{room(here) * 6 // 10}m"
+    here.create(within, pod("web", size, "64Mi", "32Mi"), policy(onInsufficient=how, cooldownSeconds={"up": 3600}))
+    here.runs(within, "web")
+    here.uses(f"{within}/web/app", room(here) * 6 / 10 / 1000, 10)
+    state = "Failed" if how == "Reject" else "Succeeded"
+    here.until(state, lambda: here.actions(within, state))
+    action, *more = here.actions(within)
+    assert not more
+    wants, has = here.limits(within, "web")
+    if how == "Reject":
+        assert action["status"]["reason"] == "InsufficientCPU"
+        assert wants["cpu"] == has["cpu"] == read({"cpu": size})["cpu"]
+    else:
+        assert read({"cpu": size})["cpu"] < wants["cpu"] == has["cpu"] <= room(here)
+    here.kubectl("delete", "namespace", within, "--wait=true", "--timeout=60s")
+
+
+def test_a_deferred_growth_waits_blocks_no_smaller_one_and_is_granted_when_room_appears(here: World) -> None:
+    here.create("default", namespace("deferred"))
+    used = sum(_request(each) for each in here.get("pods", "-A")["items"])
+    filler = room(here) - used - 450
+    here.create(
+        "deferred",
+        pod("filler", f"{filler}m", "16Mi", "8Mi", labels={"app": "filler"}),
+        pod("web", "300m", "64Mi", "32Mi", labels={"app": "web", "size": "big"}),
+        pod("small", "100m", "64Mi", "32Mi", labels={"app": "small"}),
+    )
+    here.runs("deferred", "filler", "web", "small")
+    here.create("deferred", policy(onInsufficient="Defer"))
+    here.uses("deferred/web/app", 0.29, 10)
+    waits = here.until("deferred", lambda: [each for each in here.actions("deferred", "Pending") if each["status"]])
+    assert (waits[0]["status"]["reason"], waits[0]["status"]["syncState"]) == ("Deferred", "PENDING")
+    assert "insufficient cpu" in waits[0]["status"]["message"]
+    assert here.limits("deferred", "web")[0]["cpu"] == 300, "what is not admitted is not desired either"
+    small = policy(selector={"matchLabels": {"app": "small"}}, max={"cpu": "140m"})
+    small["metadata"] = {"name": "small"}
+    here.create("deferred", small)
+    here.uses("deferred/small/app", 0.095, 10)
+    here.until("the smaller one", lambda: here.limits("deferred", "small")[1]["cpu"] == 140)
+    assert here.actions("deferred", "Pending")
+    here.kubectl("-n", "deferred", "delete", "pod", "filler", "--timeout=60s")
+    here.until("granted", lambda: here.limits("deferred", "web")[1]["cpu"] == 600)
+    here.until("all done", lambda: not here.actions("deferred", "Pending"))
+    here.kubectl("delete", "namespace", "deferred", "--wait=true", "--timeout=60s")
+
+
+def _request(found: dict) -> int:
+    containers = found["spec"]["containers"] + [
+        each for each in found["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always"
+    ]
+    return sum(read(each["resources"].get("requests")).get("cpu", 0) for each in containers)
+
+
+def test_an_hpa_on_cpu_has_the_cpu_and_memory_is_still_handled(here: World) -> None:
+    here.create("default", namespace("hpa"))
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": 1,
+            "maxReplicas": 1,
+            "metrics": [{"type": "ContainerResource", "containerResource": {**metric, "container": "app"}}],
+        },
+    }
+    here.create("hpa", scaler, deployment("100m", "64Mi", "32Mi"), policy())
+    name = here.until("a Pod", lambda: here.get("-n", "hpa", "pods", "-l", "app=web")["items"])[0]["metadata"]["name"]
+    here.runs("hpa", name)
+    here.uses(f"hpa/{name}/app", 0.099, 60)
+    here.until("memory", lambda: here.limits("hpa", name)[1] == {"cpu": 100, "memory": 128 * MI})
+    here.until("told", lambda: here.condition("hpa", "ConflictsWithHPA") == ("True", f"hpa/{name}/app"))
+    assert here.limits("hpa", name)[0]["cpu"] == 100
+    here.kubectl("-n", "hpa", "delete", "hpa", "web")
+    here.until("not any more", lambda: here.condition("hpa", "ConflictsWithHPA")[0] == "False")
+    here.until("cpu too", lambda: here.limits("hpa", name)[1]["cpu"] == 200)
+
+    # A Pod that replaces it is given what this one had, once it runs.
+    here.uses(f"hpa/{name}/app", 0.05, 30)
+    here.until("kept", lambda: _kept(here) == {"cpu": "200m", "memory": "128Mi"})
+    here.kubectl("-n", "hpa", "delete", "pod", name, "--timeout=60s")
+    again = here.until("another", lambda: here.get("-n", "hpa", "pods", "-l", "app=web")["items"])[0]
+    here.runs("hpa", again["metadata"]["name"])
+    here.until(
+        "as before", lambda: here.limits("hpa", again["metadata"]["name"])[1] == {"cpu": 200, "memory": 128 * MI}
+    )
+
+
+def _kept(here: World) -> dict:
+    return here.get("-n", "hpa", "resizepolicy", "policy")["status"]["targets"]["Deployment/web/app"].get("target")
+
+
+def test_a_quota_s_refusal_is_told_in_its_own_words(here: World) -> None:
+    here.create("default", namespace("quota"))
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    here.create("quota", {**quota, "spec": {"hard": {"limits.cpu": "150m"}}})
+    here.until("counted", lambda: here.get("-n", "quota", "resourcequota", "small")["status"].get("used"))
+    here.create("quota", pod("web", "100m", "64Mi", "32Mi"), policy(cooldownSeconds={"up": 3600}))
+    here.runs("quota", "web")
+    here.uses("quota/web/app", 0.099, 10)
+    here.until("failed", lambda: here.actions("quota", "Failed"))
+    [action] = here.actions("quota")
+    assert action["status"]["reason"] == "ResourceValidationFailed"
+    assert "exceeded quota: small" in action["status"]["message"]
+    assert here.limits("quota", "web")[0]["cpu"] == 100
+
+
+def test_a_hand_s_edit_is_told_and_not_fought(here: World) -> None:
+    here.create("default", namespace("hand"))
+    here.create("hand", pod("web", "100m", "64Mi", "32Mi"), policy())
+    here.runs("hand", "web")
+    here.uses("hand/web/app", 0.095, 10)
+    here.until("grown", lambda: here.limits("hand", "web")[1]["cpu"] == 200)
+    here.uses("hand/web/app", 0.05, 10)
+    here.until("done", lambda: here.actions("hand", "Succeeded"))
+    wanted = {"requests": {"cpu": "150m"}, "limits": {"cpu": "150m"}}
+    patch = {"spec": {"containers": [{"name": "app", "resources": wanted}]}}
+    here.kubectl("-n", "hand", "patch", "pod", "web", "--subresource=resize", "-p", json.dumps(patch))
+    here.until("told", lambda: here.condition("hand", "ChangedByOthers")[0] == "True")
+    assert here.limits("hand", "web")[0]["cpu"] == 150
+    assert len(here.actions("hand")) == 1
+
+
+def test_a_policy_that_cannot_be_followed_says_which_field_is_wrong(here: World) -> None:
+    here.create("default", namespace("misspelt"))
+    here.create("misspelt", policy(min={"cpu": "much"}))
+    here.until("told", lambda: "spec.min.cpu" in here.condition("misspelt", "Active")[1])
+    assert here.condition("misspelt", "Active")[0] == "False"
+
+
+def test_pods_of_kube_system_are_left_alone(here: World) -> None:
+    here.create("kube-system", pod("web", "100m", "64Mi", "32Mi"), policy())
+    here.runs("kube-system", "web")
+    here.uses("kube-system/web/app", 0.099, 60)
+    here.until("looked at", lambda: here.condition("kube-system", "Active")[1] == "no Pod is selected")
+    before = here.usages.asked
+    here.until("asked again", lambda: here.usages.asked > before + 5)
+    assert here.actions("kube-system") == []

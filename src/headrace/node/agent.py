@@ -113,7 +113,7 @@ class Agent:
                 runtime=self._runtime,
                 states=states,
                 actuators=Actuators(self._runtime, tasks, settings.sync_seconds),
-                devices=Devices(store, record, plugins.get, settings.cdi),
+                devices=Devices(store, record, plugins.get, settings.cdi, lambda uid: pods.hurry_one(uid)),
                 recorder=recorder,
                 clock=clock,
                 log=log,

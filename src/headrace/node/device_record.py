@@ -29,13 +29,17 @@ class PreparedDriver(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
-    """`pods` empty: its last user was let go without the driver, which still has to unprepare it."""
+    """`pods` empty: its last user was let go without the driver, which still has to unprepare it.
+
+    `whole`: the devices (`driver/pool/device`) that are this claim's alone.
+    """
 
     namespace: str
     name: str
     uid: str
     pods: tuple[str, ...]
     drivers: dict[str, PreparedDriver]
+    whole: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True):

@@ -27,12 +27,23 @@ SKIP_PREPARE, SKIP_UNPREPARE = {"NodePrepareResources", "*"}, {"NodeUnprepareRes
 
 class Devices:
     """`find` gives a registered driver by name. Claims are read from the store, never from a cache: a claim that was
-    deleted and made anew has another uid, and what was meant for the old one is refused."""
+    deleted and made anew has another uid, and what was meant for the old one is refused.
+
+    Whatever the control plane believes, no device is prepared for a claim while it is another's here: after a Node
+    was deleted, say, whose containers still end. `look_again` wakes the Pod (uid) that waited for one.
+    """
 
     def __init__(
-        self, store: Store, record: DeviceRecord, find: Callable[[str], Plugin | None], cdi_directory: Path
+        self,
+        store: Store,
+        record: DeviceRecord,
+        find: Callable[[str], Plugin | None],
+        cdi_directory: Path,
+        look_again: Callable[[str], None] = lambda pod_uid: None,
     ) -> None:
         self._store, self._record, self._cdi = store, record, cdi_directory
+        self._look_again = look_again
+        self._waiting: set[str] = set()  # Pods, for a device that is another claim's
         self._drivers = DriverClient(find)
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
@@ -128,11 +139,13 @@ class Devices:
             # Before anything is recorded: what no driver was asked for, none has to undo.
             if not SKIP_PREPARE & skips:
                 self._drivers.plugin(driver)
+        whole = _whole(results)
+        self._must_be_free(whole, uid, pod.uid)
         known = self._record.get(uid)
         drivers = {driver: PreparedDriver(False, skips=tuple(sorted(skips))) for driver, skips in wanted.items()}
         drivers |= known.drivers if known else {}
         users = tuple(dict.fromkeys((*(known.pods if known else ()), pod.uid)))
-        record = PreparedClaim(pod.namespace, name, uid, users, drivers)
+        record = PreparedClaim(pod.namespace, name, uid, users, drivers, whole)
         self._record.put(record)
         for driver in wanted:
             if drivers[driver].prepared and self._resolves(drivers[driver]):
@@ -142,6 +155,15 @@ class Devices:
             drivers = drivers | {driver: msgspec.structs.replace(drivers[driver], prepared=True, devices=devices)}
             record = msgspec.structs.replace(record, drivers=drivers)
             self._record.put(record)
+
+    def _must_be_free(self, whole: tuple[str, ...], uid: str, pod_uid: str) -> None:
+        for other in self._record.claims():
+            if other.uid != uid and (taken := sorted(set(whole).intersection(other.whole))):
+                self._waiting.add(pod_uid)
+                raise DeviceProblem(
+                    f"device {', '.join(taken)} is still prepared for resourceclaim {other.name!r} in namespace "
+                    f"{other.namespace}: it is free when the containers that use it have ended"
+                )
 
     def _resolves(self, driver: PreparedDriver) -> bool:
         """Whether the driver's CDI documents are still there: some directories do not outlive a restart."""
@@ -169,6 +191,9 @@ class Devices:
                     problems.append(problem)
         _raise(problems)
         self._record.remove(uid)
+        waiting, self._waiting = self._waiting, set()
+        for each in waiting:
+            self._look_again(each)
 
     @contextmanager
     def _one_at_a_time(self, uid: str) -> Iterator[asyncio.Lock]:
@@ -226,6 +251,12 @@ def _raise(problems: Sequence[DeviceProblem]) -> None:
     """A driver that refuses comes before one that is gone: against it nothing is abandoned."""
     for problem in sorted(problems, key=lambda each: isinstance(each, DriverGone)):
         raise problem
+
+
+def _whole(results: Collection[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Devices that nobody else may have: not shared, not looked into by an administrator."""
+    mine = [each for each in results if not each.get("shareID") and not each.get("adminAccess")]
+    return tuple(sorted({f"{each['driver']}/{each['pool']}/{each['device']}" for each in mine}))
 
 
 def _skipped(results: Collection[Mapping[str, Any]], driver: str) -> set[str]:

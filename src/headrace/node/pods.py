@@ -74,6 +74,11 @@ class Pods:
         for worker in self._workers.values():
             worker.hurry()
 
+    def hurry_one(self, pod_uid: str) -> None:
+        """What this Pod waited for is there."""
+        if worker := self._workers.get(pod_uid):
+            worker.hurry()
+
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """The Pod of this name that is not about to vanish."""
         for worker in self._workers.values():

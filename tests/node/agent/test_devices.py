@@ -128,6 +128,36 @@ async def test_a_claim_is_prepared_once_for_its_containers_and_let_go_once():
         assert here.documents() == []
 
 
+async def test_a_device_that_is_another_claims_here_is_waited_for_whatever_the_control_plane_believes():
+    async with site() as here:
+        looked = []
+        record = DeviceRecord(here.directory / "devices.json", "boot-1")
+        devices = Devices(as_node(here.store), record, here.plugins.get, here.cdi, looked.append)
+        old, new = user("old", "first"), user("new", "second")
+        await here.claim("first", "gpu-0", old)
+        await devices.prepare(old)
+        let_go = {"status": {"allocation": None, "reservedFor": None}}
+        await here.store.patch(RESOURCE_CLAIM, "first", "default", fields=let_go, subresource="status")
+        await here.claim("second", "gpu-0", new)
+        with pytest.raises(DeviceProblem, match="gpu-0 is still prepared for resourceclaim 'first'"):
+            await devices.prepare(new)
+        assert here.driver.calls == ["prepare"]
+        await devices.release(old.uid)
+        assert looked == [new.uid]
+        await devices.prepare(new)
+        assert here.driver.calls == ["prepare", "unprepare", "prepare"]
+
+
+async def test_shares_of_one_device_are_prepared_beside_each_other():
+    async with site() as here:
+        one, other, devices = user("one", "first"), user("other", "second"), here.devices()
+        for pod, claim in ((one, "first"), (other, "second")):
+            share = {"shareID": f"{1 if pod is one else 2:08x}-0000-4000-8000-000000000000"}
+            await here.claim(claim, "gpu-0", pod, **share)
+            await devices.prepare(pod)
+        assert here.driver.calls == ["prepare", "prepare"]
+
+
 async def test_a_shared_claim_is_let_go_by_its_last_user():
     async with site() as here:
         first, second, devices = user("a"), user("b"), here.devices()

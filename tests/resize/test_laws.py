@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headrace.api import patches_strategic
 from headrace.ledger.pods import charged, contribution
 from headrace.objects import schemas
-from headrace.resize.plan import Candidate, Seen, admitted, desired, plan
+from headrace.resize.plan import Candidate, Seen, admitted, desired, plan, wishes
 from headrace.runtime.actions import Patch
-from tests.resize.pods import ledger, pod, record, resources
+from tests.resize.pods import ledger, pending, pod, record, resources
 
 NOW = 1_800_000_000.0
 sizes = st.tuples(st.integers(1, 40).map(lambda n: n * 100), st.integers(1, 40).map(lambda n: n * 64))
@@ -72,6 +72,17 @@ def test_what_waits_would_not_fit(drawn):
             wanted = contribution(wish).wish(contribution(each))
             held = books.holders[charged(each).holder]
             assert any(wanted[name] - held.get(name, 0) > books.room(name) for name in ("cpu", "memory"))
+
+
+@given(st.lists(st.tuples(sizes, sizes, st.none() | sizes, st.booleans()), min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_a_node_on_which_nobody_wishes_need_not_be_looked_at(drawn):
+    pods = [
+        pod(f"pod-{number}", wanted, has, actual, conditions=[pending()] if waits else [])
+        for number, (wanted, has, actual, waits) in enumerate(drawn)
+    ]
+    acted_on = {action.name for action in look(pods)}
+    assert acted_on <= {each["metadata"]["name"] for each in pods if wishes(each)}
 
 
 class Resizing(RuleBasedStateMachine):

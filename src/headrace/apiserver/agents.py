@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import lru_cache
 from typing import Any
 
 import grpc
@@ -28,6 +29,7 @@ from headrace.wire.generated.resize_pb2_grpc import NodeAgentServicer, add_NodeA
 
 STOP_SECONDS = 2.0
 MESSAGE_BYTES = 1024 * 1024
+CERTIFICATES = 256  # that callers show again and again with each call
 KEEPALIVE_MILLISECONDS = 10_000  # a half-open connection is noticed in 20 s
 
 Context = Any  # grpc.aio.ServicerContext; grpc has no types here
@@ -197,12 +199,16 @@ def _bracketed(host: str) -> str:
 
 
 def _certificate(context: Context) -> Certificate | None:
+    found = context.auth_context().get("x509_pem_cert")
+    return _read_certificate(found[0]) if found else None
+
+
+@lru_cache(maxsize=CERTIFICATES)
+def _read_certificate(pem: bytes) -> Certificate | None:
+    """What it says; whether that still holds is asked anew of each call."""
     from cryptography import x509
 
-    found = context.auth_context().get("x509_pem_cert")
-    if not found:
-        return None
-    certificate = x509.load_pem_x509_certificate(found[0])
+    certificate = x509.load_pem_x509_certificate(pem)
     users = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     groups = certificate.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
     if not users:

@@ -15,7 +15,7 @@ from headrace.ledger.node import Ledger
 from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
 from headrace.ledger.reservations import reservation_of
-from headrace.resize.plan import Candidate, Seen, Unenforced, desired, is_settled, plan
+from headrace.resize.plan import Candidate, Seen, Unenforced, desired, is_settled, plan, wishes
 from headrace.runtime.actions import Action, Patch
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
@@ -24,6 +24,7 @@ from headrace.runtime.refusals import Refusal, Refusals
 from headrace.store.protocol import Refused
 
 BY_NODE = "node name"
+WISHING = "node on which it wishes"
 ENFORCEMENT_ANNOTATION = "headrace.dev/enforcement"
 ENDED = ("Succeeded", "Failed")
 
@@ -47,6 +48,7 @@ class ResourceManager:
         self._reservations = informers.of(CAPACITY_RESERVATION)
         self._reservations.add_index(BY_NODE, reserved_on)
         self._pods.add_index(BY_NODE, bound_to)
+        self._pods.add_index(WISHING, wishing_on)
         self._refusals: Refusals[Wish] = Refusals()
         self._ledgers: dict[str, Fingerprint] = {}
         self._completed: set[str] = set()
@@ -76,8 +78,9 @@ class ResourceManager:
         return {node for each in (before, after) if each is not None for node in reserved_on(each)}
 
     async def observe(self, key: str) -> Seen | None:
+        """None while nobody wishes anything: with many Pods, one of them changes all the time."""
         node = self._nodes.get(key)
-        if node is None:
+        if node is None or not (self._completed or self._pods.indexed(WISHING, key)):
             return None
         bound = self._pods.indexed(BY_NODE, key)
         ledger, facts = ledger_of(node, bound, self._reservations.indexed(BY_NODE, key)), facts_of(node)
@@ -144,6 +147,10 @@ def unenforced(node: Object) -> Unenforced:
 def bound_to(pod: Object) -> Iterable[str]:
     node = (pod.get("spec") or {}).get("nodeName")
     return (str(node),) if node else ()
+
+
+def wishing_on(pod: Object) -> Iterable[str]:
+    return bound_to(pod) if wishes(pod) else ()
 
 
 def reserved_on(reservation: Object) -> Iterable[str]:

@@ -148,6 +148,11 @@ def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
     return found
 
 
+def wishes(pod: Fields) -> bool:
+    """Whether there is anything to decide or to take back: without it, and without an end to tell, no plan acts."""
+    return desired(pod) != admitted(pod) or _condition(pod, PENDING) is not None
+
+
 def record_of(container: Fields) -> Record:
     """A container's resources as allocatedResources records them. A request that is not given is the limit's."""
     resources = container.get("resources") or {}

@@ -90,12 +90,12 @@ class ResizeServices:
         wanted = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
         for _ in range(ATTEMPTS):
             try:
-                await self._store.create(CAPACITY_RESERVATION, wanted, namespace_of(pod))
-            except AlreadyExists:
+                await self._store.patch(CAPACITY_RESERVATION, name, namespace_of(pod), fields={"spec": spec})
+            except NotFound:
                 try:
-                    await self._store.patch(CAPACITY_RESERVATION, name, namespace_of(pod), fields={"spec": spec})
-                except NotFound:
-                    continue  # it has just expired
+                    await self._store.create(CAPACITY_RESERVATION, wanted, namespace_of(pod))
+                except AlreadyExists:
+                    continue  # somebody else has just asked
             return f"{namespace_of(pod)}/{name}"
         raise ServiceError("UNAVAILABLE", f"reservation {name}: changed by others {ATTEMPTS} times")
 

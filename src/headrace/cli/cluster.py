@@ -44,7 +44,7 @@ def controllers(
     kube-scheduler and kubelets decide there: headrace's scheduler, allocator and workload controllers stay off. What
     they need in the cluster is printed by `headrace manifests`.
     """
-    from headrace.client.endpoint import BadEndpoint, endpoint
+    from headrace.client.endpoint import endpoint
     from headrace.client.kubeconfig import BadKubeconfig, default_path, in_cluster, load
     from headrace.serve.cluster import ControllersSettings, run_controllers
     from headrace.serve.cluster_jobs import cluster_jobs
@@ -59,7 +59,7 @@ def controllers(
     try:
         cluster = in_cluster() if inside else load(Path(kubeconfig) if kubeconfig else default_path(), context)
         asked = endpoint(prometheus, prometheus_ca, prometheus_token_file) if prometheus else (None, "")
-    except (BadKubeconfig, BadEndpoint) as wrong:
+    except BadKubeconfig as wrong:
         raise click.ClickException(str(wrong)) from None
     settings = ControllersSettings(
         cluster,

@@ -6,10 +6,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headrace.client.exec_plugin import Credential
-from headrace.client.kubeconfig import TOKEN_FILE_SECONDS, Cluster
+from headrace.client.kubeconfig import TOKEN_FILE_SECONDS, BadKubeconfig, Cluster
 
 
-class BadEndpoint(Exception):
+class BadEndpoint(BadKubeconfig):
     """The message names what was given, and what would be right."""
 
 

@@ -75,11 +75,9 @@ def lines(claim: Json, devices: Devices, node: str = "") -> Iterator[str]:
         yield "  used by nobody: the allocation is about to be cleared"
 
 
-def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterator[str]:
-    """Node by node, what keeps it from serving these claims together; or that one would."""
+def inventory_of(devices: Devices) -> Any:
+    """All of it in the form that allocation looks things up in (an allocate.inventory.Inventory)."""
     from headrace.devices.allocate.inventory import Inventory
-    from headrace.devices.allocate.mending import mendings
-    from headrace.devices.allocate.why import report
     from headrace.devices.taint_rules import tainted
 
     inventory = Inventory()
@@ -89,6 +87,15 @@ def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterato
         inventory.put_class(each)
     for each in devices.claims:
         inventory.put_claim(f"{each['metadata']['namespace']}/{each['metadata']['name']}", each)
+    return inventory
+
+
+def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterator[str]:
+    """Node by node, what keeps it from serving these claims together; or that one would."""
+    from headrace.devices.allocate.mending import mendings
+    from headrace.devices.allocate.why import report
+
+    inventory = inventory_of(devices)
     if not devices.nodes:
         yield "  there is no node"
     for each in devices.nodes:

@@ -8,10 +8,15 @@ from typing import IO, Any
 import click
 import orjson
 
+from headrace.cli import simulate_claim
+
 
 @click.group()
 def simulate() -> None:
-    """Ask what would be answered, without a server: one JSON case a line in, one answer a line out."""
+    """Ask what would be answered: of cases without a server (a JSON line each), or of claims on a server as it is."""
+
+
+simulate.add_command(simulate_claim.claim)
 
 
 @simulate.command(short_help="Which devices claims would get.")

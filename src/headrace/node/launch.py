@@ -9,7 +9,7 @@ from headrace.node import cdi, volumes
 from headrace.node.environment import BASE, Surroundings, Unresolved, argv, environment
 from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.podman_adopted import ADOPTED, ON_DELETE
-from headrace.node.runtimes.protocol import ContainerSpec, Limits
+from headrace.node.runtimes.protocol import ContainerSpec, Limits, PullSecret
 
 
 def pod_directory(root: Path, pod_uid: str) -> Path:
@@ -42,6 +42,7 @@ def container_spec(
     cdi_directory: Path,
     cdi_names: Sequence[str],
     images: bool = False,
+    pull_secrets: Sequence[PullSecret] = (),
 ) -> ContainerSpec:
     """Raises Unresolved, InvalidCdi. The devices' environment wins over the Pod's. `images`: the runtime has them."""
     env = environment(pod, container, around, {} if images else BASE)
@@ -69,6 +70,7 @@ def container_spec(
         labels={"io.kubernetes.pod.name": pod.name, "io.kubernetes.pod.namespace": pod.namespace},
         image=container.image,
         pull_policy=container.image_pull_policy,
+        pull_secrets=pull_secrets,
         image_entrypoint=not container.command,
         non_root=non_root,
         devices=cdi.devices(edits),

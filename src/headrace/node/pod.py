@@ -59,6 +59,7 @@ class PodSpec(_View, frozen=True):
     volumes: list[dict[str, Any]] = field(default_factory=list)
     resource_claims: list[dict[str, Any]] = field(default_factory=list)
     security_context: dict[str, Any] = field(default_factory=dict)
+    image_pull_secrets: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Pod(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Decisions are `pods_plan`'s and `pod_status`'s; this carries them out, one thing
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +40,15 @@ from headrace.node.pods_plan import (
     plan,
 )
 from headrace.node.probes import Probes
-from headrace.node.runtimes.protocol import ContainerState, Executes, Releases, Runtime, RuntimeUnavailable, StartFailed
+from headrace.node.runtimes.protocol import (
+    ContainerState,
+    Executes,
+    PullSecret,
+    Releases,
+    Runtime,
+    RuntimeUnavailable,
+    StartFailed,
+)
 from headrace.node.states import States
 from headrace.runtime.actions import Event
 from headrace.runtime.clock import Clock
@@ -318,6 +326,7 @@ class PodWorker:
         limits = admitted(container, self.pod.container_status(container.name))
         try:
             around = await self._surroundings(references(container))
+            images = self._means.runtime.capabilities().images
             spec = container_spec(
                 self.pod,
                 container,
@@ -327,7 +336,8 @@ class PodWorker:
                 root=self._means.directory,
                 cdi_directory=self._means.cdi_directory,
                 cdi_names=self._means.devices.cdi_names(self.pod, container),
-                images=self._means.runtime.capabilities().images,
+                images=images,
+                pull_secrets=await self._pull_secrets() if images else (),
             )
             state = await self._means.runtime.start(spec)
         except Unresolved as error:
@@ -351,6 +361,16 @@ class PodWorker:
                         f"container {container.name}: lifecycle.{hook} is not supported by this node and is never run"
                     )
                     self._event("Warning", "LifecycleHookNotSupported", said)
+
+    async def _pull_secrets(self) -> Sequence[PullSecret]:
+        names = [str(each["name"]) for each in self.pod.spec.image_pull_secrets if each.get("name")]
+        found, missing = await sources.pull_secrets(self._means.store, self.pod.namespace, names)
+        if missing:
+            said = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
+            self._event(
+                "Warning", "FailedToRetrieveImagePullSecret", f"{said}; attempting to pull the image may not succeed."
+            )
+        return found
 
     def _cannot_start(self, action: Start, problem: Problem) -> None:
         memory = self._of(action.container)

@@ -97,7 +97,7 @@ class PodmanRuntime:
             raise StartFailed(str(error)) from None
         if spec.adopted:
             return await self._adopt(spec)
-        image = await images.ensure(self._podman, spec.image, spec.pull_policy)
+        image = await images.ensure(self._podman, spec.image, spec.pull_policy, spec.pull_secrets)
         if spec.non_root and spec.uid is None and bodies.is_root(str(image.get("Config", {}).get("User") or "")):
             raise StartFailed("container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
         await asyncio.to_thread(_make_directory, Path(spec.log_path).parent)

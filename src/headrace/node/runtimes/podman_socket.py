@@ -106,6 +106,7 @@ class Podman:
         query: Mapping[str, str] | None = None,
         body: object = None,
         seconds: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The answer's JSON; its text where it is none. Raises PodmanRefused, PodmanGone, UnsafeSocket."""
         check_socket(self.path)
@@ -113,7 +114,7 @@ class Podman:
         times = aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_SECONDS)
         try:
             async with self._session.request(
-                method, f"{API}{path}", params=dict(query or {}), json=body, timeout=times
+                method, f"{API}{path}", params=dict(query or {}), json=body, timeout=times, headers=headers
             ) as answer:
                 text = await answer.text()
         except TimeoutError:

@@ -52,13 +52,23 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class PullSecret:
+    """A Secret that a Pod pulls its images with."""
+
+    name: str
+    type: str
+    data: Mapping[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """`id` is unique for ever: Pod uid, container name and attempt. The process is started exactly once for an id.
 
-    Only for runtimes with images: `image`, `pull_policy` (empty: Kubernetes' default), `image_entrypoint` (`argv` are
-    arguments of the image's own entrypoint), `non_root`, and an empty `working_dir`, which is the image's. A device of
-    `devices` is also among the mounts unless the container sees it where the machine has it. `adopted` is the runtime's
-    id of a container that runs already and is taken over; `on_delete` is Stop, or it is let go instead of stopped.
+    Only for runtimes with images: `image`, `pull_policy` (empty: Kubernetes' default), `pull_secrets`,
+    `image_entrypoint` (`argv` are arguments of the image's own entrypoint), `non_root`, and an empty `working_dir`,
+    which is the image's. A device of `devices` is also among the mounts unless the container sees it where the machine
+    has it. `adopted` is the runtime's id of a container that runs already and is taken over; `on_delete` is Stop, or it
+    is let go instead of stopped.
     """
 
     id: str
@@ -76,6 +86,7 @@ class ContainerSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
     pull_policy: str = ""
+    pull_secrets: Sequence[PullSecret] = ()
     image_entrypoint: bool = False
     non_root: bool = False
     devices: Sequence[Device] = ()

@@ -42,6 +42,7 @@ class PodStrategy(Strategy):
         spec = obj["spec"]
         spec.setdefault("serviceAccountName", "default")
         spec["serviceAccount"] = spec["serviceAccountName"]
+        _take_pull_secrets(rows, obj)
         add_default_tolerations(spec)
         _resolve_priority(rows, obj)
 
@@ -123,6 +124,16 @@ def _keep_addresses_equal(status: dict[str, Any]) -> None:
         status["podIPs"] = [{"ip": address}]
     elif addresses and not address:
         status["podIP"] = addresses[0].get("ip", "")
+
+
+def _take_pull_secrets(rows: Rows, pod: Object) -> None:
+    """The ServiceAccount plug-in: a Pod without imagePullSecrets gets those of its account, if there is one."""
+    spec = pod["spec"]
+    if not spec.get("imagePullSecrets"):
+        row = rows.get(Key(kinds.SERVICE_ACCOUNT.resource, pod["metadata"]["namespace"], spec["serviceAccountName"]))
+        named = (decode(row.body).get("imagePullSecrets") or ()) if row is not None else ()
+        if named:
+            spec["imagePullSecrets"] = [{"name": each.get("name", "")} for each in named]
 
 
 def _resolve_priority(rows: Rows, pod: Object) -> None:

@@ -16,6 +16,7 @@ from tests.guest import cpio, image
 from tests.guest.kernel import MODULES, Kernel
 
 MEMORY_MIB = 1536
+SWAP_MIB = 128  # so that limits are seen to come without it
 CPUS = 2
 CONSOLE_LINES = 60  # told when it dies
 
@@ -35,6 +36,7 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm && mount -t tmpfs shm /dev/shm
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkswap /dev/vdb >/dev/null && swapon /dev/vdb
 ip link set lo up
 hostname guest
 controllers=$(cat /sys/fs/cgroup/cgroup.controllers)
@@ -71,12 +73,14 @@ def run(
     Raises GuestDied, FileNotFoundError when a program is missing.
     """
     qemu, busybox = _program("qemu-system-x86_64"), _program("busybox")
-    disk, first = folder / "disk.ext4", folder / "first.cpio"
+    disk, swap, first = folder / "disk.ext4", folder / "swap", folder / "first.cpio"
     init = INIT.format(directory=image.ROOT, command=shlex.join(command), results=image.RESULTS)
     with tempfile.TemporaryDirectory(dir=folder) as stage:
         image.make(Path(stage), disk, busybox, init)
     first.write_bytes(_first(kernel, busybox))
-    console, in_time = _boot(_arguments(qemu, kernel, first, disk), seconds, say)
+    with swap.open("wb") as file:
+        file.truncate(SWAP_MIB << 20)
+    console, in_time = follow(_arguments(qemu, kernel, first, (disk, swap)), seconds, say)
     code = image.read(disk, f"{image.RESULTS}/code").strip()
     if not in_time or not code:
         why = "it ended before its work" if in_time else f"no end within {seconds:g} s"
@@ -96,18 +100,18 @@ def _first(kernel: Kernel, busybox: Path) -> bytes:
     )
 
 
-def _arguments(qemu: Path, kernel: Kernel, first: Path, disk: Path) -> list[str]:
+def _arguments(qemu: Path, kernel: Kernel, first: Path, disks: Sequence[Path]) -> list[str]:
     return [
         *(str(qemu), "-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", str(CPUS), "-m", f"{MEMORY_MIB}M"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"),
         *("-kernel", str(kernel.image), "-initrd", str(first)),
         # A panic ends the guest at once; mitigations would only cost time in an emulation.
         *("-append", "console=ttyS0 loglevel=3 panic=-1 mitigations=off random.trust_cpu=on cgroup_no_v1=all"),
-        *("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"),
+        *(part for path in disks for part in ("-drive", f"file={path},format=raw,if=virtio,cache=unsafe")),
     ]
 
 
-def _boot(arguments: Sequence[str], seconds: float, say: Callable[[str], None]) -> tuple[list[str], bool]:
+def follow(arguments: Sequence[str], seconds: float, say: Callable[[str], None]) -> tuple[list[str], bool]:
     """The console's lines, and whether it ended by itself."""
     console: list[str] = []
     late = threading.Event()

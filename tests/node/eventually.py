@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T] | T], seconds: float = 10.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T] | T], seconds: float = 30.0) -> T:
     """The first true answer of `look`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.api.kinds import CONFIG_MAP, POD, SECRET
+from headrace.api.kinds import CONFIG_MAP, EVENT, POD, SECRET
+from headrace.node.cgroups import files, hierarchy
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.runtime.clock import LoopClock
 from tests.node.agent.home import (
@@ -25,6 +26,8 @@ from tests.node.agent.home import (
     state,
     until,
 )
+from tests.node.eventually import eventually
+from tests.node.runtimes.programs import HOLD
 
 pytestmark = pytest.mark.real_cgroups
 
@@ -104,15 +107,45 @@ async def test_memory_in_use_is_not_taken_away(tmp_path):
     async with process_runtime() as (runtime, directory), real_agent(store, runtime, directory):
         if runtime.capabilities().memory != "enforced":
             pytest.skip("cgroups cannot be written here")
-        hold = 'x=$(head -c 40000000 /dev/zero | tr "\\0" x); echo ready; sleep 1000'
-        await create(store, pod(containers=[shell(hold, resources={"limits": {"memory": "256Mi"}})]))
+        holder = container(command=[*HOLD, "40"], resources={"limits": {"memory": "256Mi"}})
+        await create(store, pod(containers=[holder]))
         told = await until(store, is_running)
-        await until(store, lambda obj: "ready" in log_text(directory, obj))
+        await until(store, lambda obj: "held" in log_text(directory, obj))
         await allocate(store, {"memory": "8Mi", "limits.memory": "8Mi"})
         told = await until(store, lambda obj: progress(obj).get("reason") == "Error")
         assert "8388608" in progress(told)["message"]
         assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "256Mi"}
         assert state(told)[0] == "running"
+
+
+async def test_a_limit_changed_by_hand_is_found_and_put_back_without_a_restart(tmp_path):
+    store = await open_store()
+    clock = LoopClock(time.time)
+    async with (
+        process_runtime() as (runtime, directory),
+        running_agent(store, runtime, directory, clock=clock, sync_seconds=0.2),
+    ):
+        if runtime.capabilities().cpu != "enforced":
+            pytest.skip("cgroups cannot be written here")
+        await create(store, pod(containers=[shell("sleep 1000", resources={"limits": {"cpu": "500m"}})]))
+        await until(store, is_running)
+        pid = runtime_pid(await runtime.list())
+        is_v2 = runtime.capabilities().cgroup_version == "v2"
+        place = hierarchy.find().places(pid)[hierarchy.UNIFIED if is_v2 else "cpu"]
+        name, value, whole = (
+            ("cpu.max", "33000 100000", "50000 100000") if is_v2 else ("cpu.cfs_quota_us", "33000", "50000")
+        )
+        await eventually(lambda: files.read(place / name) == whole)
+        files.write(place / name, value)
+        await eventually(lambda: files.read(place / name) == whole)
+
+        async def told():
+            events = (await store.list(EVENT, "default")).items
+            return [each["message"] for each in events if each["reason"] == "ResourceDrift"]
+
+        [message] = await eventually(told)
+        assert message == "container main: found cpu 330m, memory unlimited, put back cpu 500m, memory unlimited"
+        assert runtime_pid(await runtime.list()) == pid
 
 
 async def test_an_agent_that_comes_back_finds_the_same_process(tmp_path):

@@ -65,6 +65,9 @@ class Bench:
         return process
 
     def hold(self) -> None:
+        """Memory that has nowhere to go."""
+        if self.version == "v2":
+            self.write("memory", "memory.swap.max", "0")
         self.run(_HOLD, str(HELD_MEBIBYTES))
 
     def cache(self) -> None:
@@ -149,10 +152,10 @@ OPERATIONS: Sequence[Operation] = (
     Operation("process limit below those that run", *(_write("pids", "pids.max", "0", Bench.run),) * 2),
     _memory("memory limit of 100000001 bytes", 100_000_001),
     _memory("memory limit of 1 PiB", 1 << 50),
-    _memory("memory limit below what processes hold", 16 * MEBIBYTE, Bench.hold),
+    _memory("memory limit below what processes hold, no swap", 16 * MEBIBYTE, Bench.hold),
     _memory("memory limit below the page cache", 16 * MEBIBYTE, Bench.cache),
     Operation(
-        "`memory.high` below what processes hold",
+        "`memory.high` below what processes hold, no swap",
         None,
         _write("memory", "memory.high", str(16 * MEBIBYTE), Bench.hold),
     ),

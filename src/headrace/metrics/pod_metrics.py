@@ -85,7 +85,9 @@ class PodMetrics:
                 answer = await self._client.request("GET", f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods")
             except (ApiError, Unreachable) as error:
                 raise Unmeasured(f"metrics.k8s.io: {error}") from None
-            for rate in rates(answer):
+            except ValueError as error:
+                raise Unmeasured(f"metrics.k8s.io: an answer that is no JSON: {error}") from None
+            for rate in rates(answer if isinstance(answer, dict) else {}):
                 usage = self._rates.taken(rate, now)
                 if usage is not None:
                     found.append((rate.workload, usage))

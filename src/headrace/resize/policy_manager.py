@@ -3,15 +3,15 @@
 It decides and creates ResourceScalingActions; whether there is room is the ResourceManager's to say.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of
+from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.selectors import BadSelector, from_label_selector
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
-from headrace.resize import workload
+from headrace.resize import rivals, workload
 from headrace.resize.action_controller import BY_POD, misspelt_action
 from headrace.resize.actions_plan import container_name, pod_key
 from headrace.resize.homes import EMBEDDED, Home
@@ -21,7 +21,7 @@ from headrace.resize.policy.decision import Container
 from headrace.resize.policy.plan import Misspelt, Seen, judged, plan
 from headrace.resize.policy.spec import Policy, policy_of
 from headrace.runtime.actions import Action
-from headrace.runtime.cache import Informers
+from headrace.runtime.cache import Informer, Informers
 from headrace.runtime.controller import Controller, Source
 from headrace.runtime.perform import Writing
 from headrace.store.protocol import Refused
@@ -45,7 +45,9 @@ class PolicyManager:
         for informer in (self._policies, self._pods, self._scalers):
             informer.add_index(IN_NAMESPACE, lambda obj: (namespace_of(obj),))
         self._actions.add_index(BY_POD, lambda action: (pod_key(action),))
+        self._vertical: Informer | None = None
         self._unmanageable: dict[str, tuple[str, float]] = {}
+        self._misspelt: dict[str, tuple[str, str]] = {}
         self.sources: Sequence[Source] = (
             Source(self._policies),
             Source(self._pods, self._pod_changed),
@@ -81,6 +83,12 @@ class PolicyManager:
                 found.append(key_of(policy))
         return found
 
+    def follow(self, scalers: Informer) -> Source:
+        """VerticalPodAutoscalers, where a cluster has them; to be watched by the controller that runs this."""
+        scalers.add_index(IN_NAMESPACE, lambda obj: (namespace_of(obj),))
+        self._vertical = scalers
+        return Source(scalers, self._scaler_changed)
+
     def everything(self) -> Iterable[str]:
         """All policies: what is measured has begun or ceased to come."""
         return [key_of(policy) for policy in self._policies]
@@ -88,8 +96,9 @@ class PolicyManager:
     async def observe(self, key: str) -> Seen | Misspelt | None:
         obj = self._policies.get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
+            self._misspelt.pop(key, None)
             return None
-        if not self._home.guards and (why := _misspelt(obj)):
+        if why := self._why_not(obj):
             return Misspelt(obj, why)
         policy, now = policy_of(obj), self._wall()
         self._unmanageable = {uid: told for uid, told in self._unmanageable.items() if now - told[1] < AGAIN_SECONDS}
@@ -102,6 +111,16 @@ class PolicyManager:
             self._tell_performance(seen, now)
         return seen
 
+    def _why_not(self, policy: Object) -> str:
+        """Why it cannot be followed. At home admission has seen to that; on a cluster only the schema has."""
+        if self._home.guards:
+            return ""
+        version, why = self._misspelt.get(key_of(policy), ("", ""))
+        if version != version_of(policy):
+            why = _misspelt(policy)
+            self._misspelt[key_of(policy)] = (version_of(policy), why)
+        return why
+
     def _is_ours(self, pod: Object, obj: Object, policy: Policy) -> bool:
         """Of several policies that select a Pod the oldest has it."""
         if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
@@ -110,13 +129,16 @@ class PolicyManager:
             return False
         if self._home.left_alone(pod):
             return False
-        rivals = [self._policies.get(key) for key in self._selecting(pod)]
-        active = [each for each in rivals if (each is not None and each["spec"]["mode"] != "Off") or each is obj]
+        others = [each for key in self._selecting(pod) if (each := self._policies.get(key)) is not None]
+        active = [each for each in others if (each["spec"]["mode"] != "Off" and not self._why_not(each)) or each is obj]
         return min(active, key=_age)["metadata"]["name"] == name_of(obj) if active else True
 
     def _containers(self, pod: Object, policy: Policy, now: float) -> Iterable[Container]:
         wanted, has = desired(pod)["containers"], admitted(pod)["containers"]
-        owner, conflicts = self._owner(pod)
+        chain = self._owners(pod)
+        owners = {(str(each["kind"]), str(each["name"])) for each in chain}
+        horizontal = self._scalers.indexed(IN_NAMESPACE, namespace_of(pod))
+        vertical = self._vertical.indexed(IN_NAMESPACE, namespace_of(pod)) if self._vertical is not None else ()
         since = now - policy.stabilization_seconds - MARGIN_SECONDS
         for each in pod["spec"]["containers"]:
             name = str(each["name"])
@@ -129,11 +151,12 @@ class PolicyManager:
             yield Container(
                 pod,
                 name,
-                owner,
+                f"{chain[-1]['kind']}/{chain[-1]['name']}",
                 usage=metrics.samples(id, since),
                 values={trigger.metric: metrics.values(id, trigger.metric, since) for trigger in policy.triggers},
                 history=self._history(pod, name),
-                conflicts=conflicts.get("", frozenset()) | conflicts.get(name, frozenset()),
+                conflicts=rivals.judged(horizontal, owners, name),
+                applied=rivals.applied(vertical, owners, name),
             )
 
     def _history(self, pod: Object, container: str) -> tuple[Object, ...]:
@@ -144,29 +167,15 @@ class PolicyManager:
         ]
         return tuple(sorted(found, key=_ended))
 
-    def _owner(self, pod: Object) -> tuple[str, Mapping[str, frozenset[str]]]:
-        """Who makes such Pods (`Deployment/web`, else `Pod/web`), and the resources that HPAs of it judge.
-
-        By container; under no name what is judged of all containers together.
-        """
+    def _owners(self, pod: Object) -> list[dict[str, Any]]:
+        """Whoever makes such Pods, the last of them made by nobody: a ReplicaSet and its Deployment, or the Pod."""
         owner = _controller(pod)
         chain = [owner] if owner is not None else []
         if owner is not None and owner["kind"] == "ReplicaSet":
             replica_set = self._replica_sets.get(f"{namespace_of(pod)}/{owner['name']}")
             above = _controller(replica_set) if replica_set is not None else None
             chain += [above] if above is not None else []
-        names = {(each["kind"], each["name"]) for each in chain}
-        conflicts: dict[str, frozenset[str]] = {}
-        for scaler in self._scalers.indexed(IN_NAMESPACE, namespace_of(pod)):
-            target = scaler["spec"]["scaleTargetRef"]
-            if (target["kind"], target["name"]) in names:
-                for metric in scaler["spec"].get("metrics") or ():
-                    judged = metric.get("resource") or metric.get("containerResource") or {}
-                    if "name" in judged:
-                        container = str(judged.get("container") or "")
-                        conflicts[container] = conflicts.get(container, frozenset()) | {str(judged["name"])}
-        last = chain[-1] if chain else {"kind": "Pod", "name": name_of(pod)}
-        return f"{last['kind']}/{last['name']}", conflicts
+        return chain or [{"kind": "Pod", "name": name_of(pod)}]
 
     def _tell_performance(self, seen: Seen, now: float) -> None:
         for container, answer in judged(seen, now):

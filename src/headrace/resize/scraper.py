@@ -110,7 +110,8 @@ def _wanted(pod: Object, policies: Iterable[Object]) -> frozenset[str]:
         if namespace_of(policy) != namespace_of(pod) or spec["mode"] == "Off":
             continue
         if from_label_selector(spec["selector"]).matches(metadata(pod).get("labels")):
-            names |= {str(each["metric"]) for each in spec.get("triggers") or ()} - set(RESOURCES_OF)
+            asked = (each for each in spec.get("triggers") or () if not each.get("query"))
+            names |= {str(each["metric"]) for each in asked} - set(RESOURCES_OF)
     return frozenset(names)
 
 

@@ -6,6 +6,8 @@ Scheduler, allocator and workload controllers stay off: the cluster has its own.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
+from headrace.api.kinds import Kind
+from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
 from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.pod_metrics import PodMetrics
@@ -13,14 +15,18 @@ from headrace.metrics.prometheus import Prometheus
 from headrace.resize.action_controller import ActionController
 from headrace.resize.homes import CLUSTER
 from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy.plan import Misspelt, Seen
 from headrace.resize.policy_manager import PolicyManager, look_when_measured
+from headrace.resize.rivals import VERTICAL_POD_AUTOSCALER
 from headrace.resize.sampling import Sampler
 from headrace.resize.scraper import Scraper
+from headrace.runtime.controller import Controller
 from headrace.serve.cluster import Term
 from headrace.serve.cluster_manifests import DEFINITIONS
 from headrace.serve.shipped import install
 from headrace.store.protocol import Forbidden, StoreError
 
+LOOK_SECONDS = 60.0
 SAMPLES, WORKLOADS = 800, 4000  # an hour of the longest window, at one sample in five seconds
 
 
@@ -31,7 +37,8 @@ def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
     monitoring.attach(informers, term.registry)
     term.manager.add(ActionController(informers, term.registry, CLUSTER))
     policies = PolicyManager(informers, monitoring, clock.wall, CLUSTER)
-    look_when_measured(policies, term.manager.add(policies), monitoring)
+    controller: Controller[Seen | Misspelt] = term.manager.add(policies)
+    look_when_measured(policies, controller, monitoring)
     scraper = Scraper(informers, monitoring, clock, term.log)
 
     async def define() -> None:
@@ -42,6 +49,12 @@ def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
             term.log.warning("definitions not installed: apply what `headrace manifests` prints", error=str(no))
         except StoreError as error:
             term.log.warning("definitions not installed", error=str(error))
+
+    async def follow() -> None:
+        """VerticalPodAutoscalers are a CRD of others, which a cluster may have from now on, or never."""
+        while not await _serves(term.client, VERTICAL_POD_AUTOSCALER):
+            await clock.sleep(LOOK_SECONDS)
+        controller.watch(policies.follow(informers.of(VERTICAL_POD_AUTOSCALER)))
 
     async def sample() -> None:
         async with AsyncExitStack() as stack:
@@ -58,4 +71,13 @@ def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
         await term.manager.wait_until_synced()
         await scraper.run()
 
-    return define, sample, scrape
+    return define, follow, sample, scrape
+
+
+async def _serves(client: Client, kind: Kind) -> bool:
+    """Whether the cluster knows this kind; not to be told counts as not."""
+    try:
+        answer = await client.request("GET", f"/apis/{kind.api_version}")
+    except (ApiError, Unreachable):
+        return False
+    return any(each.get("name") == kind.plural for each in answer.get("resources") or ())

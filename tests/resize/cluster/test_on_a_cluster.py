@@ -27,10 +27,30 @@ pytestmark = [
 ]
 
 
+VPA = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: verticalpodautoscalers.autoscaling.k8s.io
+  annotations: {api-approved.kubernetes.io: unapproved}
+spec:
+  group: autoscaling.k8s.io
+  scope: Namespaced
+  names: {plural: verticalpodautoscalers, singular: verticalpodautoscaler, kind: VerticalPodAutoscaler}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+
+
 @pytest.fixture(scope="module")
 def here(kubernetes_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(tmp_path_factory.mktemp("world"), kubernetes_programs) as found:
         kubeconfig = rights(found)
+        found.kubectl("create", "-f", "-", stdin=VPA)  # as clusters have it that run one
+        found.kubectl("wait", "crd", "verticalpodautoscalers.autoscaling.k8s.io", "--for=condition=Established")
         with metrics_api(found.plane) as found.usages, controllers(found, kubeconfig):
             yield found
 
@@ -208,6 +228,26 @@ def _kept(here: World) -> dict:
     return here.get("-n", "hpa", "resizepolicy", "policy")["status"]["targets"]["Deployment/web/app"].get("target")
 
 
+def test_a_vpa_on_memory_has_the_memory(here: World) -> None:
+    here.create("default", namespace("vpa"))
+    vpa = {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "resourcePolicy": {"containerPolicies": [{"containerName": "*", "controlledResources": ["memory"]}]},
+        },
+    }
+    here.create("vpa", vpa, deployment("100m", "64Mi", "32Mi"), policy())
+    name = here.until("a Pod", lambda: here.get("-n", "vpa", "pods", "-l", "app=web")["items"])[0]["metadata"]["name"]
+    here.runs("vpa", name)
+    here.uses(f"vpa/{name}/app", 0.099, 60)
+    here.until("cpu", lambda: here.limits("vpa", name)[1] == {"cpu": 200, "memory": 64 * MI})
+    here.until("told", lambda: here.condition("vpa", "ConflictsWithVPA") == ("True", f"vpa/{name}/app"))
+    here.kubectl("delete", "namespace", "vpa", "--wait=true", "--timeout=60s")
+
+
 def test_a_quota_s_refusal_is_told_in_its_own_words(here: World) -> None:
     here.create("default", namespace("quota"))
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
@@ -237,6 +277,19 @@ def test_a_hand_s_edit_is_told_and_not_fought(here: World) -> None:
     here.until("told", lambda: here.condition("hand", "ChangedByOthers")[0] == "True")
     assert here.limits("hand", "web")[0]["cpu"] == 150
     assert len(here.actions("hand")) == 1
+
+
+def test_numbers_of_five_minutes_ago_cause_nothing(here: World) -> None:
+    here.create("default", namespace("stale"))
+    here.usages.lag_seconds = 300.0
+    here.create("stale", pod("web", "100m", "64Mi", "32Mi"), policy())
+    here.runs("stale", "web")
+    here.uses("stale/web/app", 0.095, 10)
+    before = here.usages.asked
+    here.until("asked again and again", lambda: here.usages.asked > before + 40)
+    assert here.actions("stale") == []
+    here.usages.lag_seconds = 0.0
+    here.until("grown", lambda: here.limits("stale", "web")[1]["cpu"] == 200)
 
 
 def test_a_policy_that_cannot_be_followed_says_which_field_is_wrong(here: World) -> None:

@@ -24,7 +24,14 @@ SLACK_SECONDS = 3.0
 
 Direction = Literal["up", "down", "oom", "start"]
 Flag = Literal[
-    "Capped", "QuotaReached", "NoImprovement", "ConflictsWithHPA", "ChangedByOthers", "Insufficient", "ScalingFailed"
+    "Capped",
+    "QuotaReached",
+    "NoImprovement",
+    "ConflictsWithHPA",
+    "ConflictsWithVPA",
+    "ChangedByOthers",
+    "Insufficient",
+    "ScalingFailed",
 ]
 
 
@@ -39,7 +46,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """`history`: its ResourceScalingActions, oldest first. `conflicts`: resources that an HPA judges."""
+    """`history`: its ResourceScalingActions, oldest first.
+
+    `conflicts`: resources that an HPA judges; `applied`: those that a VPA changes. Both are left alone.
+    """
 
     pod: Object
     name: str
@@ -48,6 +58,12 @@ class Container:
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     history: tuple[Object, ...] = ()
     conflicts: frozenset[str] = frozenset()
+    applied: frozenset[str] = frozenset()
+
+    @property
+    def others(self) -> frozenset[str]:
+        """What others decide about."""
+        return self.conflicts | self.applied
 
     @property
     def resized_at(self) -> float:
@@ -120,8 +136,11 @@ class _Look:
         decision = self._start() or self._oom(limits, flags) or self._up(limits, flags)
         if decision is None:
             decision = self._down(limits)
-        if self.container.conflicts & {name for each in self.policy.triggers for name in each.resources}:
+        ours = {name for each in self.policy.triggers for name in each.resources}
+        if self.container.conflicts & ours:
             flags.add("ConflictsWithHPA")
+        if self.container.applied & ours:
+            flags.add("ConflictsWithVPA")
         if self._was_changed():
             flags.add("ChangedByOthers")
         return Judged(decision, frozenset(flags), verdicts)
@@ -175,16 +194,16 @@ class _Look:
         if self.container.history or not self.record.target or created < math.floor(self.record.at):
             return None
         target = {name: self._at_most(name, amount) for name, amount in self.record.target.items()}
-        conflicts = self.container.conflicts
+        others = self.container.others
         target = {
-            name: amount for name, amount in target.items() if amount != self.limits.get(name) and name not in conflicts
+            name: amount for name, amount in target.items() if amount != self.limits.get(name) and name not in others
         }
         return Decision("start", target, "LastTarget") if target else None
 
     # Growth
 
     def _oom(self, limits: Amounts, flags: set[Flag]) -> Decision | None:
-        if MEMORY not in limits or MEMORY in self.container.conflicts or not self._was_killed():
+        if MEMORY not in limits or MEMORY in self.container.others or not self._was_killed():
             return None
         limit = limits[MEMORY]
         wanted = max(math.ceil(limit * self.policy.oom_factor), limit + self.policy.oom_step_bytes)
@@ -217,7 +236,7 @@ class _Look:
                 flags.add("NoImprovement")
                 continue
             for resource in trigger.resources:
-                if resource in limits and resource not in self.container.conflicts:
+                if resource in limits and resource not in self.container.others:
                     wanted = math.ceil(limits[resource] * self.policy.up_factor)
                     bounded = self._bounded(resource, limits[resource], wanted, flags)
                     if bounded > limits[resource] * (1 + self.policy.tolerance):
@@ -289,7 +308,7 @@ class _Look:
         target: dict[str, int] = {}
         cause: tuple[Trigger, Reading] | None = None
         for resource in RESIZED:
-            if resource not in limits or resource in self.container.conflicts:
+            if resource not in limits or resource in self.container.others:
                 continue
             triggers = [each for each in self.policy.triggers if resource in each.resources and each.down is not None]
             if not triggers or not all(self._is_idle(each, limits) for each in triggers):

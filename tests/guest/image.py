@@ -57,7 +57,8 @@ def read(image: Path, path: str) -> str:
 def _directories(stage: Path) -> None:
     for name in ("bin", "proc", "sys", "dev", "run", "root", "etc", RESULTS.strip("/")):
         (stage / name).mkdir(parents=True)
-    (stage / "tmp").mkdir(mode=0o1777)
+    (stage / "tmp").mkdir()
+    (stage / "tmp").chmod(0o1777)
     _write(stage / "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\n")
     _write(stage / "etc/group", "root:x:0:\nuser:x:1000:\n")
     _write(stage / "etc/hosts", "127.0.0.1 localhost guest\n")

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from random import Random
@@ -79,6 +80,21 @@ def _gates(random: Random, found: dict[str, Any], kin: list[dict[str, Any]]) -> 
     found["features"] = {name: random.random() < 0.8 for name in (names if alpha else names[:7])}
 
 
+def differences(peer: Peer, seeds: Iterable[int], *, mutate: bool) -> Iterator[str | None]:
+    """For each seed what differs, or "" for nothing; None where Kubernetes does not come to an answer."""
+    with gzip.open(KNOWN, "rt") as lines:
+        known = [json.loads(line) for line in lines] if mutate else []
+    for seed in seeds:
+        problem = mutated(seed, known) if mutate else made(seed)
+        theirs, ours = peer.ask(problem, mode="answer", limit=0.5), answer(problem)
+        if SKIPPED in theirs.get("error", ""):
+            yield None
+        elif comparable(theirs) == comparable(ours):
+            yield ""
+        else:
+            yield f"seed {seed}\n  Kubernetes {theirs}\n  headrace   {ours}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=1000)
@@ -86,18 +102,12 @@ def main() -> int:
     parser.add_argument("--mutate", action="store_true", help="change known cases instead of making new ones")
     asked = parser.parse_args()
     different = skipped = 0
-    with gzip.open(KNOWN, "rt") as lines:
-        known = [json.loads(line) for line in lines]
     with Peer() as peer:
-        for seed in range(asked.seed, asked.seed + asked.cases):
-            problem = mutated(seed, known) if asked.mutate else made(seed)
-            theirs = peer.ask(problem, mode="answer", limit=0.5)
-            if SKIPPED in theirs.get("error", ""):
-                skipped += 1
-                continue
-            if comparable(theirs) != comparable(answer(problem)):
-                different += 1
-                print(f"seed {seed}\n  Kubernetes {theirs}\n  headrace   {answer(problem)}")
+        for found in differences(peer, range(asked.seed, asked.seed + asked.cases), mutate=asked.mutate):
+            skipped += found is None
+            different += bool(found)
+            if found:
+                print(found)
     print(f"{asked.cases} cases from seed {asked.seed}: {different} different, {skipped} not answered by Kubernetes")
     return 1 if different else 0
 

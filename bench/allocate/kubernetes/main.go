@@ -42,14 +42,18 @@ type request struct {
 	Classes   []*resourceapi.DeviceClass   `json:"classes"`
 	Claims    []*resourceapi.ResourceClaim `json:"claims"`
 	Allocated []held                       `json:"allocated"`
-	// Mode: answer (first node that fits), filter (all nodes), cold (filter with nothing cached), stream (Pods one after
-	// the other, each on the first node that fits).
+	// Mode: answer (first node that fits), filter (all nodes), cold (filter with nothing cached), start (the same, and the
+	// slices are read from their bytes first), stream (Pods one after the other, each on the first node that fits),
+	// selector (one expression on devices).
 	Mode    string  `json:"mode"`
 	Seconds float64 `json:"seconds"`
 	Limit   float64 `json:"limit"`
 	Pods    int     `json:"pods"`
 	// Claim templates of a stream, taken in turn; without them every Pod asks for Claims.
 	Turns [][]*resourceapi.ResourceClaim `json:"turns"`
+	// A selector, the devices it is asked of, and (in Pods) how often for one measurement.
+	Expression string   `json:"expression"`
+	Devices    []device `json:"devices"`
 	// Features that are on; absent means the defaults of Kubernetes 1.37.
 	Features *structured.Features `json:"features"`
 }
@@ -186,6 +190,10 @@ func serve(r *request) answer {
 	}
 	used := state(r)
 	switch r.Mode {
+	case "selector":
+		return selector(r)
+	case "start":
+		return start(ctx, r, used)
 	case "filter", "cold":
 		cache, found := newCache(), answer{Name: r.Name, Outcome: "filtered"}
 		allocator := newAllocator(ctx, r, used, cache)
@@ -213,6 +221,35 @@ func serve(r *request) answer {
 			return time.Since(begun)
 		})
 	}
+	return found
+}
+
+// start is the cold case from the bytes on: slices in protobuf, as the scheduler asks the API server for them.
+func start(ctx context.Context, r *request, used structured.AllocatedState) answer {
+	found := answer{Name: r.Name, Outcome: "filtered"}
+	var encoded [][]byte
+	for _, slice := range r.Slices {
+		bytes, err := slice.Marshal()
+		if err != nil {
+			panic(err)
+		}
+		encoded = append(encoded, bytes)
+	}
+	found.Times = repeat(r, func() time.Duration {
+		begun := time.Now()
+		read := make([]*resourceapi.ResourceSlice, 0, len(encoded))
+		for _, bytes := range encoded {
+			slice := &resourceapi.ResourceSlice{}
+			if err := slice.Unmarshal(bytes); err != nil {
+				panic(err)
+			}
+			read = append(read, slice)
+		}
+		fresh := *r
+		fresh.Slices = read
+		found.Fitting = filter(ctx, newAllocator(ctx, &fresh, used, newCache()), r)
+		return time.Since(begun)
+	})
 	return found
 }
 

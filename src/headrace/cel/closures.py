@@ -54,14 +54,14 @@ Compiled = Callable[..., Value]
 
 def compile_plan(plan: Plan) -> Compiled:
     """A function from the inputs, in the order of the variables, to the value; it raises EvaluationError."""
-    evaluator = _compile(plan.root)
+    evaluator = compile_step(plan.root)
     rest = [None] * (plan.slots - len(plan.variables))
     if len(plan.variables) == 1 and not rest:
         return lambda value: evaluator([value])
     return lambda *values: evaluator([*values, *rest])
 
 
-def _compile(step: Step) -> Evaluator:
+def compile_step(step: Step) -> Evaluator:
     return _COMPILERS[type(step)](step)
 
 
@@ -79,7 +79,7 @@ def _constant(step: Constant) -> Evaluator:
 
 
 def _logic(step: Logic) -> Evaluator:
-    one, other = map(_compile, step.terms)
+    one, other = map(compile_step, step.terms)
     stop = step.stop
 
     def evaluate(slots: Slots) -> Value:
@@ -110,7 +110,7 @@ def _logic(step: Logic) -> Evaluator:
 
 
 def _equality(step: Equality) -> Evaluator:
-    one, other = _compile(step.one), _compile(step.other)
+    one, other = compile_step(step.one), compile_step(step.other)
     if isinstance(step.other, Constant) and type(step.other.value) in (str, int, bool) and not step.negated:
         return _equals_constant(one, step.other.value)
     if step.negated:
@@ -154,12 +154,12 @@ def _first(error: EvaluationError, other: Evaluator, slots: Slots) -> Evaluation
 
 
 def _member(step: Membership) -> Evaluator:
-    value, members = _compile(step.value), step.members
+    value, members = compile_step(step.value), step.members
     return lambda slots: is_member(value(slots), members)
 
 
 def _fallback(step: Fallback) -> Evaluator:
-    optional, other, unwrap = _compile(step.optional), _compile(step.other), step.unwrap
+    optional, other, unwrap = compile_step(step.optional), compile_step(step.other), step.unwrap
 
     def evaluate(slots: Slots) -> Value:
         value = optional(slots)
@@ -181,10 +181,10 @@ _INTEGERS: dict[Any, Callable[[int, int], bool]] = {
 
 
 def _invocation(step: Invocation) -> Evaluator:
-    if _is_constant(step):
+    if is_constant(step):
         return _once(step)
     run = step.bound.run
-    arguments = [_compile(each) for each in step.arguments]
+    arguments = [compile_step(each) for each in step.arguments]
     if not step.strict:
         return _not_strictly_false(arguments[0])
     if run in _INTEGERS:
@@ -197,9 +197,9 @@ def _invocation(step: Invocation) -> Evaluator:
     return lambda slots: _raised(run(*[each(slots) for each in arguments]))
 
 
-def _is_constant(step: Step) -> bool:
+def is_constant(step: Step) -> bool:
     if isinstance(step, Invocation):
-        return step.strict and all(map(_is_constant, step.arguments))
+        return step.strict and all(map(is_constant, step.arguments))
     return isinstance(step, Constant)
 
 
@@ -209,7 +209,7 @@ def _once(step: Invocation) -> Evaluator:
 
     def evaluate(slots: Slots) -> Value:
         if not found:
-            found.append(_called(step))
+            found.append(value_of_constant(step))
         value = found[0]
         if type(value) is EvaluationError:
             raise EvaluationError(str(value))
@@ -218,12 +218,12 @@ def _once(step: Invocation) -> Evaluator:
     return evaluate
 
 
-def _called(step: Step) -> Value:
+def value_of_constant(step: Step) -> Value:
     """The value of a constant step, or its error."""
     if isinstance(step, Constant):
         return step.value
     assert isinstance(step, Invocation)
-    values = [_called(each) for each in step.arguments]
+    values = [value_of_constant(each) for each in step.arguments]
     failed = next((value for value in values if isinstance(value, EvaluationError)), None)
     result = step.bound.run(*values) if failed is None else failed
     if type(result) is QuantityValue:
@@ -260,7 +260,7 @@ def _not_strictly_false(argument: Evaluator) -> Evaluator:
 
 
 def _list(step: MakeList) -> Evaluator:
-    elements, optional = [_compile(each) for each in step.elements], step.optional
+    elements, optional = [compile_step(each) for each in step.elements], step.optional
     if not optional:
         return lambda slots: [each(slots) for each in elements]
 
@@ -276,7 +276,7 @@ def _list(step: MakeList) -> Evaluator:
 
 
 def _map(step: MakeMap) -> Evaluator:
-    compiled = [(_compile(key), _compile(value), optional) for key, value, optional in step.entries]
+    compiled = [(compile_step(key), compile_step(value), optional) for key, value, optional in step.entries]
 
     def evaluate(slots: Slots) -> Value:
         found: list[tuple[Value, Value, bool]] = []
@@ -291,7 +291,7 @@ def _map(step: MakeMap) -> Evaluator:
 
 
 def _object(step: MakeObject) -> Evaluator:
-    fields, message = [_compile(each) for each in step.fields], f"unknown type '{step.name}'"
+    fields, message = [compile_step(each) for each in step.fields], f"unknown type '{step.name}'"
 
     def evaluate(slots: Slots) -> Value:
         for each in fields:
@@ -354,7 +354,7 @@ def _field(name: str, slowly: Evaluator) -> Evaluator:
 def _resolver(step: Attribute) -> Evaluator:
     if step.branches is not None:
         return _conditional(step)
-    begin = _variable(step.slot) if step.operand is None else _compile(step.operand)
+    begin = _variable(step.slot) if step.operand is None else compile_step(step.operand)
     qualifiers = [_qualifier(each) for each in step.qualifiers]
     if not qualifiers:
         return begin
@@ -420,7 +420,7 @@ def _key(qualifier: Qualifier) -> Evaluator:
         constant = qualifier.key
         return lambda slots: constant
     step = qualifier.step
-    compute = _resolver(step) if isinstance(step, Attribute) else _compile(step)
+    compute = _resolver(step) if isinstance(step, Attribute) else compile_step(step)
 
     def key(slots: Slots) -> Value:
         value = compute(slots)
@@ -468,7 +468,7 @@ class _Pending:
 def _conditional(step: Attribute) -> Evaluator:
     assert step.condition is not None
     assert step.branches is not None
-    condition = _compile(step.condition)
+    condition = compile_step(step.condition)
     yes, no = map(_resolver, step.branches)
 
     def evaluate(slots: Slots) -> Value:
@@ -483,7 +483,7 @@ def _conditional(step: Attribute) -> Evaluator:
 
 
 def _fold(step: Fold) -> Evaluator:
-    over = _compile(step.range)
+    over = compile_step(step.range)
     loop = _quantifier(step) or _general(step)
     pairs = step.slot2 >= 0
 
@@ -510,7 +510,7 @@ def _quantifier(step: Fold) -> Loop | None:
         and _is_variable(step.result, step.accumulator)
     ):
         return None
-    predicate, stop = _compile(body.terms[1]), body.stop
+    predicate, stop = compile_step(body.terms[1]), body.stop
     slot, slot2 = step.slot, step.slot2
 
     def loop(over: Value, slots: Slots) -> Value:
@@ -542,8 +542,8 @@ def _is_variable(step: Step, slot: int) -> bool:
 
 
 def _general(step: Fold) -> Loop:
-    pending = _Pending(step.accumulator, _compile(step.initial))
-    condition, body, result = _compile(step.condition), _compile(step.step), _compile(step.result)
+    pending = _Pending(step.accumulator, compile_step(step.initial))
+    condition, body, result = compile_step(step.condition), compile_step(step.step), compile_step(step.result)
     slot, slot2, accumulator = step.slot, step.slot2, step.accumulator
 
     def loop(over: Value, slots: Slots) -> Value:

@@ -4,17 +4,18 @@
 (k8s.io/dynamic-resource-allocation/cel).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.cel import counting, types
 from headrace.cel.call_costs import BRITTLE
 from headrace.cel.checker import check
-from headrace.cel.closures import Compiled, compile_plan
+from headrace.cel.closures import compile_plan
 from headrace.cel.environment import ADMISSION, ADMISSION_WITH_INCLUDES, STORED, Environment, Sizes
 from headrace.cel.errors import CompileError, EvaluationError, compilation_failed
 from headrace.cel.estimate import estimate
+from headrace.cel.generated import generate
 from headrace.cel.libraries.quantities import read_quantity
 from headrace.cel.libraries.semvers import read_semver
 from headrace.cel.parser import parse
@@ -28,7 +29,9 @@ EnvironmentName = Literal["new", "new_list_attributes", "stored"]
 
 EXPRESSION_BYTES = 10 * 1024
 COST_LIMIT = 1_000_000
+OFTEN = 64
 ATTRIBUTES, DRIVER_CHARACTERS, DOMAIN_CHARACTERS, NAME_CHARACTERS, VALUE_CHARACTERS = 32, 63, 63, 32, 64
+_SCALARS = frozenset({"int", "bool", "string"})
 _COMPARING = frozenset({"isGreaterThan", "isLessThan", "compareTo"})
 _LOOKING = frozenset({"isInteger", "asInteger"})
 
@@ -138,6 +141,10 @@ def _store(maps: DefaultMap, driver: str, qualified: str, value: Value) -> None:
 
 def _attribute(attribute: Mapping[str, Any]) -> Value:
     """The one value of an attribute, lists first as the reference looks for them."""
+    if len(attribute) == 1:
+        ((name, value),) = attribute.items()
+        if name in _SCALARS and value is not None:
+            return value
     for name in ("ints", "bools", "strings"):
         if attribute.get(name) is not None:
             return list(attribute[name])
@@ -157,17 +164,45 @@ def _unreadable(error: EvaluationError) -> EvaluationError:
     return EvaluationError(f"parse semantic version: {error}")
 
 
+class Code:
+    """`run` takes a device's root and returns the value, or returns or raises the error it fails with.
+
+    Closures are made at once; Python source takes ten times as long, so it waits until a selector is asked often.
+    """
+
+    __slots__ = ("_calls", "_closures", "_plan", "run")
+
+    def __init__(self, planned: Plan) -> None:
+        self._plan, self._calls = planned, 0
+        self._closures = compile_plan(planned)
+        self.run: Callable[[StringMap], Value] = self._first
+
+    def _first(self, root: StringMap) -> Value:
+        self._calls += 1
+        if self._calls == OFTEN:
+            self.run = generate(self._plan) or self._closures
+        return self._closures(root)
+
+
+# Whether it is an attribute (else a capacity), its domain, its name, and its full name.
+Single = tuple[bool, str, str, str]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Selector:
-    """A compiled selector. `max_cost` is the worst case, up to 2**64-1; `reads` is None where it needs all of it."""
+    """A compiled selector. `max_cost` is the worst case, up to 2**64-1; `reads` is None where it needs all of it.
+
+    `singles` are the single attributes and capacities it reads; None where it reads others than such.
+    """
 
     expression: str
     environment: EnvironmentName
     output_type: str
     max_cost: int
     reads: frozenset[Column] | None
+    singles: "tuple[Single, ...] | None"
     _plan: Plan
-    _run: Compiled | None
+    _code: "Code | None"
 
     def project(self, device: PreparedDevice) -> Hashable:
         """A key of what the selector reads of this device: equal keys give equal answers, errors included."""
@@ -177,11 +212,33 @@ class Selector:
 
     def matches(self, device: PreparedDevice) -> bool:
         """Whether the device is selected; raises EvaluationError."""
+        answer = self.answer(device)
+        if isinstance(answer, EvaluationError):
+            raise EvaluationError(str(answer))
+        return answer
+
+    def answer(self, device: PreparedDevice) -> bool | EvaluationError:
+        """The same, but an error is returned: raising one costs more than most evaluations."""
         if device.error is not None:
-            raise EvaluationError(device.error)
-        if self._run is None:
+            return EvaluationError(device.error)
+        if self._code is None:
             return _decided(self._counted(device)[0])
-        result = self._run(device.root)
+        return self._answer(self._code, device.root)
+
+    def answer_published(
+        self, driver: str, attributes: Mapping[str, Any], capacity: Mapping[str, Any], is_shareable: bool
+    ) -> bool | EvaluationError | None:
+        """The same, straight from JSON that can be read throughout; None where the device has to be prepared for it."""
+        if self._code is None or self.singles is None:
+            return None
+        root = _read_only(self.singles, driver, attributes, capacity, is_shareable)
+        return None if root is None else self._answer(self._code, root)
+
+    def _answer(self, code: "Code", root: StringMap) -> bool | EvaluationError:
+        try:
+            result = code.run(root)
+        except EvaluationError as error:
+            return error
         return result if result is True or result is False else _decided(result)
 
     def matches_with_cost(self, device: PreparedDevice) -> tuple[bool | EvaluationError, int | None]:
@@ -189,10 +246,7 @@ class Selector:
         if device.error is not None:
             return EvaluationError(device.error), None
         result, cost = self._counted(device)
-        try:
-            return _decided(result), cost
-        except EvaluationError as error:
-            return error, cost
+        return _decided(result), cost
 
     def _counted(self, device: PreparedDevice) -> tuple[Value, int]:
         root = device.with_own_quantities() if _changes_quantities(self._plan) else device.root
@@ -200,23 +254,62 @@ class Selector:
         return result, run.cost
 
 
+def _singles(reads: frozenset[Column] | None) -> tuple[Single, ...] | None:
+    if reads is None:
+        return None
+    found: list[Single] = []
+    for column in sorted(reads):
+        match column:
+            case ("attributes" | "capacity" as kind, domain, name):
+                found.append((kind == "attributes", domain, name, f"{domain}/{name}"))
+            case ("driver",) | ("allowMultipleAllocations",):
+                pass
+            case _:
+                return None
+    return tuple(found)
+
+
+def _read_only(
+    singles: tuple[Single, ...], driver: str, attributes: Mapping[str, Any], capacity: Mapping[str, Any], shared: bool
+) -> StringMap | None:
+    """The device with nothing but these; None where one of them is there twice, or cannot be read."""
+    by_domain, amounts = DefaultMap(), DefaultMap()
+    for is_attribute, domain, name, full in singles:
+        published = attributes if is_attribute else capacity
+        entry = published.get(full)
+        if domain == driver and name in published:
+            if entry is not None:
+                return None
+            entry = published[name]
+        if entry is None:
+            continue
+        value = _attribute(entry) if is_attribute else read_quantity(str(entry["value"]).strip(), shared=True)
+        if isinstance(value, EvaluationError):
+            return None
+        maps = by_domain if is_attribute else amounts
+        if domain not in maps:
+            maps[domain] = StringMap()
+        maps[domain][name] = value
+    return StringMap(driver=driver, allowMultipleAllocations=shared, attributes=by_domain, capacity=amounts)
+
+
 def _changes_quantities(planned: Plan) -> bool:
     """Whether comparing quantities could be seen: it may turn an integer one into one that is not."""
     return bool(planned.functions & _COMPARING and planned.functions & _LOOKING)
 
 
-def _decided(result: Value) -> bool:
-    """The result as a bool; raises EvaluationError where it is an error or something else."""
+def _decided(result: Value) -> bool | EvaluationError:
+    """The result as a bool; an error where it is one, or something else."""
     if result is True or result is False:
         return bool(result)
     if isinstance(result, EvaluationError):
-        raise result
+        return result
     inner = result
     while type(inner) is Optional:
         inner = inner.value
     if inner is True or inner is False:
         return bool(inner)
-    raise EvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool: {_not_bool(inner)}")
+    return EvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool: {_not_bool(inner)}")
 
 
 def _not_bool(value: Value) -> str:
@@ -273,11 +366,12 @@ def compile_selector(expression: str, environment: EnvironmentName = "stored") -
             raise CompileError(f"must evaluate to bool or the unknown type, not {output}")
         planned = plan(checked, names)
         cost = estimate(checked, names).high
-        run = None
+        code = None
         odd = planned.detached or planned.functions & BRITTLE or _changes_quantities(planned)
         if cost <= COST_LIMIT and not odd:
-            run = compile_plan(planned)
-        return Selector(expression, environment, str(output), cost, columns(planned), planned, run)
+            code = Code(planned)
+        reads = columns(planned)
+        return Selector(expression, environment, str(output), cost, reads, _singles(reads), planned, code)
     except RecursionError:
         raise CompileError("compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded") from None
 

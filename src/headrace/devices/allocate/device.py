@@ -1,7 +1,7 @@
 """A published device and its slice, read once from their ResourceSlice and shared by every node that sees them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -136,6 +136,10 @@ def _are_plain(amounts: list[Json]) -> bool:
     """Whether each capacity is an amount and nothing else."""
     if not _AMOUNT.issuperset(chain.from_iterable(amounts)):
         return False
+    return _are_quantities(amounts)
+
+
+def _are_quantities(amounts: Iterable[Json]) -> bool:
     return all(_QUANTITY.fullmatch(str(text)) for text in {each.get("value") for each in amounts})
 
 
@@ -147,7 +151,7 @@ class Device:
         "_consumes",
         "_content",
         "_has_room",
-        "_is_plain",
+        "_is_readable",
         "id",
         "is_shareable",
         "name",
@@ -167,7 +171,7 @@ class Device:
         self._capacities: dict[str, Capacity] | None = None
         self._consumes: Counters | None = None
         self._has_room: bool | None = None
-        self._is_plain: bool | None = None
+        self._is_readable: bool | None = None
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -207,15 +211,14 @@ class Device:
         return self._has_room
 
     @property
-    def has_plain_attributes(self) -> bool:
-        """Whether each attribute has a value of a kind that can always be read."""
-        if self._is_plain is None:
-            self._is_plain = True
-            for each in self.attributes.values():
-                if not each or not _PLAIN.issuperset(each):
-                    self._is_plain = False
-                    break
-        return self._is_plain
+    def is_readable(self) -> bool:
+        """Whether each attribute and capacity has a value that can be read: one that cannot fails every selector."""
+        if self._is_readable is None:
+            self._is_readable = self.slice.is_ordinary or (
+                _are_readable(list(self.attributes.values()))
+                and _are_quantities((self.spec.get("capacity") or NO_FIELDS).values())
+            )
+        return self._is_readable
 
     @property
     def consumes(self) -> Counters:

@@ -6,10 +6,12 @@ whether Kubernetes would have met the error.
 
 from collections.abc import Hashable
 
+import orjson
+
 from headrace.cel.derived import DerivedAttribute, compile_derived_attribute
 from headrace.cel.device import PreparedDevice, Selector, compile_selector, prepare_device, with_hint
 from headrace.cel.errors import CompileError, EvaluationError
-from headrace.devices.allocate.device import Device
+from headrace.devices.allocate.device import NO_FIELDS, Device
 
 Answer = bool | str
 
@@ -57,16 +59,24 @@ class Selectors:
         return answer
 
     def _evaluate(self, selector: Selector, device: Device) -> Answer:
-        known = self._by_projection.setdefault(selector.expression, {})
+        known = self._by_projection.get(selector.expression)
+        if known is None:
+            known = self._by_projection[selector.expression] = {}
         key = _projection(selector, device) or selector.project(self.prepared(device))
         answer = known.get(key)
         if answer is None:
-            try:
-                answer = selector.matches(self.prepared(device))
-            except EvaluationError as error:
-                answer = with_hint(str(error))
-            known[key] = answer
+            answer = known[key] = self.evaluated(selector, device)
         return answer
+
+    def evaluated(self, selector: Selector, device: Device) -> Answer:
+        """The answer, found out now."""
+        answer = None
+        if device.is_readable:
+            capacity = device.spec.get("capacity") or NO_FIELDS
+            answer = selector.answer_published(device.slice.driver, device.attributes, capacity, device.is_shareable)
+        if answer is None:
+            answer = selector.answer(self.prepared(device))
+        return with_hint(str(answer)) if isinstance(answer, EvaluationError) else answer
 
     def derived(self, expression: str) -> DerivedAttribute | CompileError:
         found = self._derived.get(expression)
@@ -101,23 +111,20 @@ class Selectors:
 
 
 def _projection(selector: Selector, device: Device) -> Hashable:
-    """What the selector reads, straight from the JSON; None where the device has to be prepared to know.
-
-    Only single values that cannot be unreadable are looked at, since one unreadable value fails every selector.
-    """
-    attributes, driver = device.attributes, device.slice.driver
-    if selector.reads is None or not device.has_plain_attributes:
+    """What the selector reads, straight from the JSON; None where the device has to be prepared to know."""
+    if selector.singles is None or not device.is_readable:
         return None
-    key: list[Hashable] = [selector.expression]
-    for column in sorted(selector.reads):
-        if len(column) == 3 and column[0] == "attributes":
-            named = attributes.get(f"{column[1]}/{column[2]}") or {}
-            bare = attributes.get(column[2]) or {} if column[1] == driver else {}
-            key += (*named.items(), None, *bare.items(), None)
-        elif column == ("driver",):
-            key.append(driver)
-        elif column == ("allowMultipleAllocations",):
-            key.append(device.is_shareable)
-        else:
-            return None
-    return tuple(key)
+    driver, key = device.slice.driver, list[Hashable]()
+    attributes, capacity = device.attributes, device.spec.get("capacity") or NO_FIELDS
+    for is_attribute, domain, name, full in selector.singles:
+        published = attributes if is_attribute else capacity
+        named = published.get(full)
+        bare = published.get(name) if domain == driver else None
+        for each in (named, bare):
+            if each is None:
+                key.append(None)
+            elif is_attribute:
+                key.append((*each.items(),) if len(each) == 1 else orjson.dumps(each))
+            else:
+                key.append(each["value"])
+    return selector.expression, driver, device.is_shareable, *key

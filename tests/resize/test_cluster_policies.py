@@ -149,6 +149,23 @@ async def test_an_outage_is_told_in_the_policy_and_forgotten_when_it_is_over():
         assert len(await here.actions()) == 1
 
 
+async def test_what_was_measured_before_an_outage_resizes_nothing_during_it():
+    async with cluster() as here:
+        await here.pod()
+        here.told.uses["default/web/app"] = (0.95, 100)
+        await here.policy(triggers=CPU, mode="DryRun")
+        await asyncio.sleep(90)
+        here.told.fails = "metrics.k8s.io: no endpoints"
+        await asyncio.sleep(10)
+        fields = {"spec": {"mode": "Auto"}}
+        await here.store.patch(RESIZE_POLICY, "policy", "default", fields=fields)
+        await asyncio.sleep(60)
+        assert await here.actions() == []
+        here.told.fails = ""
+        await asyncio.sleep(60)
+        assert len(await here.actions()) == 1
+
+
 async def test_an_hpa_of_one_container_leaves_the_others_to_the_policy():
     async with cluster() as here:
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1", "controller": True}

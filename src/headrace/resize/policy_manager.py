@@ -148,12 +148,16 @@ class PolicyManager:
                 continue  # without a limit there is nothing to be a share of
             id = workload.workload_id(pod, name)
             metrics = self._monitoring.metrics
+            is_measured = not self._monitoring.outage  # what is remembered is none of now
             yield Container(
                 pod,
                 name,
                 f"{chain[-1]['kind']}/{chain[-1]['name']}",
-                usage=metrics.samples(id, since),
-                values={trigger.metric: metrics.values(id, trigger.metric, since) for trigger in policy.triggers},
+                usage=metrics.samples(id, since) if is_measured else (),
+                values={
+                    trigger.metric: metrics.values(id, trigger.metric, since) if is_measured else ()
+                    for trigger in policy.triggers
+                },
                 history=self._history(pod, name),
                 conflicts=rivals.judged(horizontal, owners, name),
                 applied=rivals.applied(vertical, owners, name),

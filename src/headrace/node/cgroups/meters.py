@@ -1,5 +1,6 @@
 """Usage through kept descriptors: a pread each, a few searches in bytes, no parsing of what nobody asked for."""
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,8 @@ from headrace.metrics.protocol import Usage
 from headrace.node.cgroups.hierarchy import UNIFIED
 
 _MOST_BYTES = 16_384  # memory.stat has about 4 KiB
+STAT_SECONDS = 10.0  # inactive pages become active, and the reverse, without any change of what is in use
+PRESSURE_SECONDS = 1.9  # the kernel computes its averages every two seconds
 
 
 class Files:
@@ -39,6 +42,33 @@ class Files:
         self._open.clear()
 
 
+class Inactive:
+    """Inactive file pages. memory.stat is the dearest file by far: it is read when the usage has moved or it is old."""
+
+    def __init__(self, files: Files, key: bytes) -> None:
+        self._files, self._key = files, key
+        self._usage, self._at, self._bytes = -1, -math.inf, 0
+
+    def at(self, at: float, usage: int) -> int:
+        if usage != self._usage or not 0 <= at - self._at < STAT_SECONDS:
+            self._usage, self._at, self._bytes = usage, at, number_after(self._files.read("stat"), self._key)
+        return self._bytes
+
+
+class Pressure:
+    """avg10 of CPU and memory, as of the kernel's last computation."""
+
+    def __init__(self, files: Files) -> None:
+        self._files, self._at = files, -math.inf
+        self._averages: tuple[float | None, float | None] = (None, None)
+
+    def at(self, at: float) -> tuple[float | None, float | None]:
+        if not 0 <= at - self._at < PRESSURE_SECONDS:
+            read = self._files.read
+            self._at, self._averages = at, (some_average(read("cpu_pressure")), some_average(read("memory_pressure")))
+        return self._averages
+
+
 class V1Meter:
     def __init__(self, paths: Mapping[str, Path]) -> None:
         accounting = paths.get("cpuacct", paths["cpu"])
@@ -53,9 +83,11 @@ class V1Meter:
             wanted["cpu_pressure"] = paths[UNIFIED] / "cpu.pressure"
             wanted["memory_pressure"] = paths[UNIFIED] / "memory.pressure"
         self._files = Files(wanted)
+        self._inactive, self._pressure = Inactive(self._files, b"total_inactive_file "), Pressure(self._files)
 
     def read(self, at: float) -> Usage:
         files = self._files
+        pressure_cpu, pressure_memory = self._pressure.at(at)
         throttling, memory = files.read("throttling"), int(files.read("memory") or 0)
         return Usage(
             at=at,
@@ -63,9 +95,9 @@ class V1Meter:
             periods=number_after(throttling, b"nr_periods "),
             throttled_periods=number_after(throttling, b"nr_throttled "),
             memory_bytes=memory,
-            working_set_bytes=max(0, memory - number_after(files.read("stat"), b"total_inactive_file ")),
-            pressure_cpu=some_average(files.read("cpu_pressure")),
-            pressure_memory=some_average(files.read("memory_pressure")),
+            working_set_bytes=max(0, memory - self._inactive.at(at, memory)),
+            pressure_cpu=pressure_cpu,
+            pressure_memory=pressure_memory,
             oom_kills=number_after(files.read("oom"), b"oom_kill "),
         )
 
@@ -85,9 +117,11 @@ class V2Meter:
                 "memory_pressure": path / "memory.pressure",
             }
         )
+        self._inactive, self._pressure = Inactive(self._files, b"inactive_file "), Pressure(self._files)
 
     def read(self, at: float) -> Usage:
         files = self._files
+        pressure_cpu, pressure_memory = self._pressure.at(at)
         cpu, memory = files.read("cpu"), int(files.read("memory") or 0)
         return Usage(
             at=at,
@@ -95,9 +129,9 @@ class V2Meter:
             periods=number_after(cpu, b"nr_periods "),
             throttled_periods=number_after(cpu, b"nr_throttled "),
             memory_bytes=memory,
-            working_set_bytes=max(0, memory - number_after(files.read("stat"), b"inactive_file ")),
-            pressure_cpu=some_average(files.read("cpu_pressure")),
-            pressure_memory=some_average(files.read("memory_pressure")),
+            working_set_bytes=max(0, memory - self._inactive.at(at, memory)),
+            pressure_cpu=pressure_cpu,
+            pressure_memory=pressure_memory,
             oom_kills=number_after(files.read("events"), b"oom_kill "),
         )
 

@@ -16,6 +16,7 @@ from headrace.ledger.pods import contribution
 from headrace.resize import workload
 from headrace.resize.plan import INFEASIBLE, PAGE_BYTES, RESIZED
 from headrace.resize.sync import STATES, State
+from headrace.resize.unchangeable import infeasible
 from headrace.resize.workload import Judged, judge
 from headrace.runtime.actions import Action, Again, Delete, Event, Patch
 
@@ -30,6 +31,7 @@ BEGINNINGS: Final = {
     "InsufficientCPU": "Insufficient CPU",
     "InsufficientMemory": "Insufficient Memory",
     "ResourceValidationFailed": "Resource Validation Failed",
+    INFEASIBLE: "Resource Validation Failed",
     workload.MISMATCH: "State Mismatch",
     workload.MEMORY_IN_USE: "Memory In Use",
     workload.AGENT_UNAVAILABLE: "NodeAgent Unavailable",
@@ -126,8 +128,14 @@ def _histories(actions: Iterable[Object]) -> dict[str, list[Object]]:
         if is_finished(each):
             found.setdefault(f"{namespace_of(each)}/{each['spec']['workload']}", []).append(each)
     for history in found.values():
-        history.sort(key=lambda each: (str(each["status"].get("finishTime")), name_of(each)))
+        history.sort(key=ending)
     return found
+
+
+def ending(action: Fields) -> tuple[bool, int, str]:
+    """The order in which actions ended; what has not comes last. By the last write, since a clock may be set back."""
+    version = version_of(action)
+    return not is_finished(action), int(version) if version.isdigit() else 0, name_of(action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,8 @@ class _Look:
         if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
             return self._failed("NotRunning", f"{self._workload()} has ended or is being deleted"), ledger
         if state_of(self.action) == "Pending":
+            if why := infeasible(self.action["spec"]["target"], self._runtime().partition("://")[0]):
+                return self._failed(INFEASIBLE, why), ledger
             return self._start(pod, ledger)
         return self._follow(pod), ledger
 
@@ -340,12 +350,14 @@ class _Look:
 
     def _told(self, reason: str, message: str) -> str:
         """A message begins with the design's words for its reason."""
-        runtime = str(
-            ((self.seen.node or {}).get("status", {}).get("nodeInfo") or {}).get("containerRuntimeVersion", "")
-        )
-        update = "Podman Update Failure" if runtime.startswith("podman") else "Runtime Update Failure"
+        update = "Podman Update Failure" if self._runtime().startswith("podman") else "Runtime Update Failure"
         beginning = {**BEGINNINGS, workload.RUNTIME_FAILURE: update}.get(reason)
         return message if beginning is None or message.startswith(beginning) else f"{beginning}: {message}"
+
+    def _runtime(self) -> str:
+        """Of the node: `podman://4.3.1`; empty when it has not told."""
+        node: Fields = self.seen.node or {}
+        return str(((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") or "")
 
     def _moved(self, why: str | None, sync: str, reason: str, message: str, **more: Any) -> list[Action]:
         """At most one patch: nothing if all of that is told already. `why` names the arrow, None stays."""

@@ -94,6 +94,25 @@ def test_a_pod_above_its_threshold_is_resized_by_the_kubelet(here: World) -> Non
     other = here.get("-n", "grown", "pod", "other")
     assert (other["metadata"]["generation"], other["metadata"]["labels"]) == (1, {"app": "other"})
     assert found["metadata"]["labels"] == {"app": "web"}
+    here.until(
+        "events of the Pod and of the action",
+        lambda: (
+            {"PerformanceDegraded", "ScalingSucceeded", "ResizeCompleted"}
+            <= {each["reason"] for each in here.get("-n", "grown", "events")["items"]}
+        ),
+    )
+
+
+def test_a_container_that_wants_to_be_started_again_is(here: World) -> None:
+    here.create("default", namespace("restarted"))
+    wanted = pod("web", "100m", "64Mi", "32Mi")
+    wanted["spec"]["containers"][0]["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    here.create("restarted", wanted, policy())
+    here.runs("restarted", "web")
+    here.uses("restarted/web/app", 0.01, 60)
+    here.until("grown", lambda: here.actions("restarted", "Succeeded"))
+    [status] = here.get("-n", "restarted", "pod", "web")["status"]["containerStatuses"]
+    assert (status["restartCount"], status["resources"]["limits"]["memory"]) == (1, "128Mi")
 
 
 def test_a_guaranteed_pod_grows_in_requests_and_limits_together(here: World) -> None:

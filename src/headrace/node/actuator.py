@@ -61,6 +61,10 @@ class Actuator:
         self.limits, self.revision = limits, revision
         self._wake.set()
 
+    def look(self) -> None:
+        """Something may have changed what is in force: compare now, not at the end of the period."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Converge when aimed anew, and once a period look for what others changed, until cancelled."""
         while True:

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import POD
 from headrace.node import sources, volumes
-from headrace.node.actuator import Actuators, Told
+from headrace.node.actuator import Actuators, Told, words
 from headrace.node.admitted import admitted, desired, reported
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import Devices
@@ -106,6 +106,7 @@ class PodWorker:
         self._refreshed = self._offered = 0.0
         self._without_driver: float | None = None  # since when a driver that is gone keeps the Pod from ending
         self._alive: set[str] = set()  # containers that were last seen running
+        self._begun: dict[str, int] = {}  # container id: the process that was last seen in it
         self._ended: dict[str, float] = {}  # container id: when it ended, by our time
         self._epoch = means.clock.wall() - means.clock.monotonic()
         self._wake = asyncio.Event()
@@ -198,9 +199,24 @@ class PodWorker:
         states = self._means.states.of(self.pod.uid)
         self._ended = {each.id: self._end_of(each) for each in states if each.state == "exited"}
         self._alive = {each.id for each in states if each.state == "running"}
+        self._look_for_restarts(states)
         can = self._means.runtime.capabilities()
         memory = dict(self._memory)
         return Seen(self.pod, states, memory, self._setup, self.is_gone, self._ended, can.name, can.images)
+
+    def _look_for_restarts(self, states: Iterable[ContainerState]) -> None:
+        """The same container, another process: somebody restarted it, and it has the limits of its creation again."""
+        for each in states:
+            if each.state != "running":
+                continue
+            actuator = self._means.actuators.get(each.id)
+            if actuator is not None and self._begun.get(each.id, each.pid) != each.pid:
+                said = (
+                    f"container {each.container} was restarted by somebody else: {words(actuator.limits)} are put back"
+                )
+                self._event("Normal", "ResizeRestored", said)
+                actuator.look()
+            self._begun[each.id] = each.pid
 
     def _end_of(self, state: ContainerState) -> float:
         """When we saw it end; for what ended before we looked, when the runtime says that it did, but never later."""

@@ -1,0 +1,132 @@
+"""What may happen to a resize at the agent: it is killed half way, the container is restarted, ends or is paused."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from headrace.api.kinds import EVENT, POD
+from headrace.node.runtimes.protocol import Limits, NotRunning
+from tests.node.agent.home import (
+    as_node,
+    container,
+    create,
+    is_running,
+    open_store,
+    pod,
+    running_agent,
+    until,
+    wall,
+)
+from tests.node.agent.simulated_runtime import SimulatedRuntime
+
+pytestmark = pytest.mark.looptime
+MIB = 2**20
+
+
+def record(milli):
+    return {"cpu": f"{milli}m", "memory": "64Mi", "limits.cpu": f"{milli}m", "limits.memory": "64Mi"}
+
+
+async def managed_pod(store, milli=500):
+    amounts = {"cpu": f"{milli}m", "memory": "64Mi"}
+    obj = pod(containers=[container(resources={"requests": amounts, "limits": amounts})])
+    obj["metadata"]["labels"] = {"headrace.dev/managed": "true"}
+    await create(store, obj)
+    return await until(store, lambda found: is_running(found) and limits_told(found))
+
+
+def limits_told(obj):
+    return (obj["status"]["containerStatuses"][0].get("resources") or {}).get("limits")
+
+
+async def admit(store, milli):
+    fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": record(milli)}]}}
+    await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+
+
+def charged(store):
+    return store.rows.ledgers["node-a"].holders["Pod default/p"]["cpu"]
+
+
+async def events(store, reason):
+    found = (await store.list(EVENT, "default")).items
+    return [each["message"] for each in found if each["reason"] == reason]
+
+
+class Reports:
+    """A node's door to the store through which no report of these limits ever gets."""
+
+    def __init__(self, store, cpu):
+        self.store, self.cpu, self.held_back = store, cpu, asyncio.Event()
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    async def patch(self, kind, name, namespace="", *, fields, **more):
+        for told in (fields.get("status") or {}).get("containerStatuses") or ():
+            if ((told.get("resources") or {}).get("limits") or {}).get("cpu") == self.cpu:
+                self.held_back.set()
+                await asyncio.Event().wait()
+        return await self.store.patch(kind, name, namespace, fields=fields, **more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [pytest.param(500, 700, id="growing"), pytest.param(500, 300, id="shrinking")]
+)
+async def test_an_agent_killed_between_write_and_report_leaves_the_larger_charged_until_the_next_has_read(
+    tmp_path, before, after
+):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    door = Reports(as_node(store), f"{after}m")
+    async with running_agent(store, runtime, tmp_path, seen=door):
+        created = await managed_pod(store, before)
+        await admit(store, after)
+        await door.held_back.wait()
+        assert runtime.limits[f"{created['metadata']['uid']}_main_0"].cpu_milli == after
+    told = await store.get(POD, "p", "default")
+    assert limits_told(told)["cpu"] == f"{before}m"
+    assert charged(store) == max(before, after)
+    async with running_agent(store, runtime, tmp_path):
+        await until(store, lambda found: limits_told(found)["cpu"] == f"{after}m")
+        assert charged(store) == after
+    assert len(runtime.starts) == 1
+
+
+async def test_a_container_that_somebody_restarted_has_its_limits_again_at_once_and_it_is_told(tmp_path):
+    """Its runtime begins anew with the limits of its creation, as Podman does."""
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path):
+        created = await managed_pod(store)
+        id = f"{created['metadata']['uid']}_main_0"
+        await admit(store, 700)
+        await until(store, lambda found: limits_told(found)["cpu"] == "700m")
+        began = wall()
+        runtime.states[id] = replace(runtime.states[id], pid=4711)
+        runtime.limits[id] = Limits(500, 64 * MIB, 500)
+        runtime._tell(id)
+        while runtime.limits[id].cpu_milli != 700:
+            await asyncio.sleep(0.01)
+            assert wall() - began < 1.0  # long before the next look of the period
+        await asyncio.sleep(2)  # of virtual time: events are written in bunches
+        [said] = await events(store, "ResizeRestored")
+        assert said == ("container main was restarted by somebody else: cpu 700m, memory 67108864 are put back")
+        found = await store.get(POD, "p", "default")
+        assert limits_told(found)["cpu"] == "700m"
+
+
+async def test_a_container_that_ends_while_it_is_resized_starts_again_with_what_was_admitted(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+
+    async def ends_meanwhile(id, limits):
+        runtime.end(id, 0)
+        raise NotRunning(f"container {id} has exited")
+
+    async with running_agent(store, runtime, tmp_path):
+        await managed_pod(store)
+        runtime.apply = ends_meanwhile
+        await admit(store, 700)
+        again = await until(store, lambda found: is_running(found) and limits_told(found)["cpu"] == "700m")
+        assert again["status"]["containerStatuses"][0]["restartCount"] == 1  # started with what was admitted
+        assert "PodResizeInProgress" not in {each["type"] for each in again["status"]["conditions"]}
+        assert charged(store) == 700

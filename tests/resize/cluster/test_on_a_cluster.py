@@ -199,6 +199,45 @@ def test_a_deferred_growth_waits_blocks_no_smaller_one_and_is_granted_when_room_
     here.kubectl("delete", "namespace", "deferred", "--wait=true", "--timeout=60s")
 
 
+def test_what_the_kubelet_itself_defers_is_put_back_or_waited_for(here: World) -> None:
+    here.create("default", namespace("waiting"))
+    used = sum(_request(each) for each in here.get("pods", "-A")["items"])
+    filler = pod("filler", f"{room(here) - used - 400}m", "16Mi", "8Mi", labels={"app": "filler"})
+    here.create("waiting", filler, pod("web", "200m", "64Mi", "32Mi"))
+    here.runs("waiting", "filler", "web")
+    for how in ("Reject", "Defer"):
+        # A hand desires it before the action does, so that it is the kubelet that is asked.
+        resources = {"limits": {"cpu": "700m"}, "requests": {"cpu": "700m"}}
+        patch = {"spec": {"containers": [{"name": "app", "resources": resources}]}}
+        here.kubectl("-n", "waiting", "patch", "pod", "web", "--subresource=resize", "-p", json.dumps(patch))
+        here.until("deferred by the kubelet", lambda: "Deferred" in _reasons(here.get("-n", "waiting", "pod", "web")))
+        spec = {"workload": "web/app", "target": {"cpu": "700m"}, "current": {"cpu": "200m"}, "onInsufficient": how}
+        action = {"apiVersion": "headrace.dev/v1alpha1", "kind": "ResourceScalingAction", "spec": spec}
+        here.create("waiting", {**action, "metadata": {"name": how.lower()}})
+        name = ("-n", "waiting", "resourcescalingaction", how.lower())
+        status = here.until("told", lambda name=name: _deferred(here.get(*name)))
+        assert "Node didn't have enough resource: cpu" in status["message"]
+        if how == "Reject":
+            assert (status["state"], status["reason"]) == ("Failed", "InsufficientCPU")
+            here.until("put back", lambda: _quiet(here, "waiting"))
+            assert here.limits("waiting", "web")[0]["cpu"] == 200
+        else:
+            assert (status["state"], status["syncState"]) == ("Running", "PENDING")
+    here.kubectl("-n", "waiting", "delete", "pod", "filler", "--timeout=60s")
+    here.until("granted", lambda: here.limits("waiting", "web")[1]["cpu"] == 700)
+    here.until("done", lambda: here.actions("waiting", "Succeeded"))
+    here.kubectl("delete", "namespace", "waiting", "--wait=true", "--timeout=60s")
+
+
+def _reasons(found: dict) -> set[str]:
+    return {each.get("reason", "") for each in found["status"]["conditions"]}
+
+
+def _deferred(action: dict) -> dict:
+    status = action.get("status") or {}
+    return status if status.get("reason") in ("Deferred", "InsufficientCPU") else {}
+
+
 def _request(found: dict) -> int:
     containers = found["spec"]["containers"] + [
         each for each in found["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always"

@@ -35,14 +35,11 @@ spec:
 
 
 def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(
-        [plane.programs / "kubectl", f"--kubeconfig={plane.kubeconfig}", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return output(str(plane.programs / "kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments, stdin=stdin)
+
+
+def output(*command: str, stdin: str = "") -> str:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,13 +1,12 @@
 """`headrace explain` and `headrace simulate claim` on a real cluster, whose own scheduler decides."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.kubernetes.cluster import ALL, ControlPlane, control_plane
-from tests.kubernetes.test_cluster import kubectl
+from tests.kubernetes.test_cluster import kubectl, output
 
 pytestmark = pytest.mark.cluster
 
@@ -61,16 +60,7 @@ spec:
 
 
 def headrace(plane: ControlPlane, *arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli", *arguments, "--kubeconfig", str(plane.kubeconfig)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output(sys.executable, "-m", "headrace.cli", *arguments, "--kubeconfig", str(plane.kubeconfig), stdin=stdin)
 
 
 def test_what_a_cluster_decides_is_foretold_and_explained(kubernetes_programs: Path, tmp_path: Path) -> None:

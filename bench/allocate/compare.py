@@ -118,8 +118,9 @@ def filtering(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[R
             standing = Standing(made, case["claims"])
             while not standing.run(SLICE):
                 pass
+            ids = new_ids()
             for each in standing.names():
-                standing.results(each, new_ids())
+                standing.results(each, ids)
             return time.perf_counter() - begun
 
         once()

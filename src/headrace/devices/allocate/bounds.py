@@ -100,9 +100,20 @@ class Bounds:
                 return 0
             choices.append(needs)
         options = self._of_viable_values(Need(want, options, missing), choices, partial)
+        if not choices and self._is_decided(want, options, partial):
+            return options if options.bit_count() >= missing else 0
         if options.bit_count() < missing or not self._has_choice(Need(want, options, missing), choices, partial):
             return 0
         return options
+
+    def _is_decided(self, want: Want, options: int, partial: Partial) -> bool:
+        """Whether a last request is served just if it has options enough: all of them as a whole, all of one value."""
+        open_ones = 0
+        for number in want.constraints:
+            if self.problem.demand.claims[want.claim].constraints[number].is_distinct:
+                return False
+            open_ones += partial.values[number] is None
+        return open_ones <= 1 and not options & (self.structure.shareable | self.structure.counting)
 
     def _of_viable_values(self, first: Need, choices: list[list[Need]], partial: Partial) -> int:
         """The options whose value of an open matchAttribute can serve all that is certain to need it."""

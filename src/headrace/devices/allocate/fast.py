@@ -1,7 +1,8 @@
 """The walk with pruning: the same order, so the same first answer, without the branches that cannot hold one.
 
-It goes straight down first. From the first dead end on, `Bounds` refuse hopeless branches, devices that nothing tells
-apart from one that failed are skipped, and positions that failed are remembered. An error is met just where the plain
+It goes straight down first, unless devices have to match. Otherwise, and from the first dead end on, `Bounds` refuse
+hopeless branches; then devices that nothing tells apart from one that failed are skipped, and positions that failed are
+remembered. An error is met just where the plain
 walk meets it, since only branches without one are left out. Not for odd structures.
 """
 
@@ -34,7 +35,7 @@ class FastWalk(Walk):
     def __init__(self, problem: Problem, structure: Structure) -> None:
         super().__init__(problem)
         self._structure = structure
-        self._bounds: Bounds | None = None
+        self._bounds = Bounds(problem, structure) if problem.demand.has_match else None
         self._twins: Twins | None = None
         self._dead: set[Hashable] = set()
         self._must_have_room = problem.features.ConsumableCapacity
@@ -61,20 +62,20 @@ class FastWalk(Walk):
         """Whether the frame may lead to an answer, by what failed before and by the bounds."""
         bounds, twins = self._bounds, self._twins
         assert bounds is not None
-        assert twins is not None
         want, partial = frame.want, frame.partial
         if want.is_all:
             for index in self.problem.alls[want.number][frame.number :]:
                 options |= 1 << index
             options &= bounds.options(partial, want)
-        key = twins.key(want, frame.number, partial, options)
-        if key in self._dead:
+        key = None if twins is None else twins.key(want, frame.number, partial, options)
+        if key is not None and key in self._dead:
             return False
         before = bounds.work
         viable = bounds.viable(Position(want, frame.number, partial, options))
         self.work += bounds.work - before
         if not viable:
-            self._remember(key)
+            if key is not None:
+                self._remember(key)
             return False
         frame.options &= viable
         frame.key = key
@@ -113,14 +114,13 @@ class FastWalk(Walk):
     def _back(self) -> bool:
         if self._bounds is None:
             self._bounds = Bounds(self.problem, self._structure)
-            self._twins = Twins(self.problem, self._structure)
         return super()._back()
 
     def _resume(self, frame: Devices) -> Devices | None:
         """Go on with a frame whose last pick led nowhere."""
         assert isinstance(frame, _Options)
-        assert self._bounds is not None
-        assert self._twins is not None
+        if self._twins is None:
+            self._twins = Twins(self.problem, self._structure)
         if frame.want.is_all:
             if frame.key is not None:
                 self._remember(frame.key)

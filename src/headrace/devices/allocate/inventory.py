@@ -204,9 +204,11 @@ class Inventory:
         if before is not None and before[0] == serial:
             return before[1]
         seen = self.look(name, known)
-        outline = UNKNOWN if seen is None else known.by_look(seen[0])
+        if seen is None:
+            return UNKNOWN
+        outline = known.by_look(seen[0])
         if not isinstance(outline, Unknown):
-            known.at_node[name] = serial, outline
+            known.at_node[name] = serial, outline, seen[1]
         return outline
 
     def ordinary(self, name: str) -> tuple[Slice, ...] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from headrace.devices.allocate.device import Slice
 from headrace.devices.allocate.looks import Lens
 from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.partial import Partial
@@ -33,7 +34,8 @@ class Known:
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
         self.lens: Lens | Unknown | None = UNKNOWN  # until somebody asks about many nodes
-        self.at_node: dict[str, tuple[int, Outline | None]] = {}  # by node: the serial at which it had which answer
+        # By node: the serial at which its slices (in order) had which answer.
+        self.at_node: dict[str, tuple[int, Outline | None, tuple[Slice, ...]]] = {}
         self._looks: dict[Hashable, Outline | None] = {}
         self._structures: dict[int, Structure] = {}
         self._answers: dict[tuple[int, Hashable], Partial | None] = {}

@@ -7,35 +7,59 @@ from typing import Any
 
 from headrace.devices.allocate.device import Slice
 from headrace.devices.allocate.partial import Partial, Pick
-from headrace.devices.allocate.requests import Demand
-from headrace.devices.allocate.results import config_of, result_of, this_node
+from headrace.devices.allocate.requests import Claim, Demand
+from headrace.devices.allocate.results import config_of, extras_of, this_node
 
 
 class Outline:
     """The slices are those of the node the answer was found on; other nodes have as many, with as many devices."""
 
-    __slots__ = ("_claims", "_demand", "_is_plain")
+    __slots__ = ("_claims",)
 
     def __init__(self, demand: Demand, answer: Partial, slices: Sequence[Slice]) -> None:
-        self._demand = demand
         places = [(number, index) for number, each in enumerate(slices) for index in range(len(each.attributes))]
-        self._claims: list[list[tuple[Pick, int, int]]] = [[] for _ in demand.claims]
+        picked: list[list[Pick]] = [[] for _ in demand.claims]
         for pick in answer.path():
-            self._claims[pick.want.claim].append((pick, *places[pick.index]))
+            picked[pick.want.claim].append(pick)
+        self._claims = [
+            (claim, picks, [(pick.want.full_name, *places[pick.index]) for pick in picks], _is_bare(claim, picks))
+            for claim, picks in zip(demand.claims, picked, strict=True)
+        ]
 
     def results(self, node: str, slices: Sequence[Slice]) -> list[dict[str, Any]]:
         """One AllocationResult for each claim, in order."""
         found = []
-        for claim, places in zip(self._demand.claims, self._claims, strict=True):
-            devices: dict[str, Any] = {}
-            if places:
-                devices["results"] = [
-                    result_of(pick.want, each.driver, each.pool, each.spec["devices"][index].get("name") or "")
-                    for pick, number, index in places
-                    for each in (slices[number],)
+        for claim, picks, places, is_bare in self._claims:
+            if not picks:
+                config = config_of(claim, picks)
+                found.append({"devices": {"config": config} if config else {}})
+                continue
+            if len(places) == 1:  # as most have, and a comprehension costs as much as all the rest
+                ((request, number, index),) = places
+                one = slices[number]
+                name = one.spec["devices"][index]["name"]
+                results = [{"request": request, "driver": one.driver, "pool": one.pool, "device": name}]
+            else:
+                results = [
+                    {
+                        "request": request,
+                        "driver": (each := slices[number]).driver,
+                        "pool": each.pool,
+                        "device": each.spec["devices"][index]["name"],
+                    }
+                    for request, number, index in places
                 ]
-            config = config_of(claim, [pick for pick, _, _ in places])
-            if config:
-                devices["config"] = config
-            found.append({"devices": devices, "nodeSelector": this_node(node)} if places else {"devices": devices})
+            devices: dict[str, Any] = {"results": results}
+            if not is_bare:
+                for pick, result in zip(picks, results, strict=True):
+                    result |= extras_of(pick.want)
+                config = config_of(claim, picks)
+                if config:
+                    devices["config"] = config
+            found.append({"devices": devices, "nodeSelector": this_node(node)})
         return found
+
+
+def _is_bare(claim: Claim, picks: Sequence[Pick]) -> bool:
+    """Whether the results hold nothing but the devices' names."""
+    return not config_of(claim, picks) and not any(extras_of(pick.want) for pick in picks)

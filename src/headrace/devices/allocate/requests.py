@@ -84,6 +84,10 @@ class Demand:
         return any(want.is_all for want in self.wants)
 
     @cached_property
+    def has_match(self) -> bool:
+        return any(not constraint.is_distinct for claim in self.claims for constraint in claim.constraints)
+
+    @cached_property
     def positions(self) -> dict[int, tuple[int, int]]:
         """Claim and request of each want, by its number."""
         return {

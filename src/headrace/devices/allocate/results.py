@@ -41,7 +41,9 @@ def allocation_results(
 
 def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]) -> dict[str, Any]:
     device, want = view.devices[pick.index], pick.want
-    result = result_of(want, *device.id)
+    driver, pool, name = device.id
+    result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
+    result |= extras_of(want)
     if features.DeviceBindingAndStatus:
         for field in ("bindingConditions", "bindingFailureConditions"):
             if device.spec.get(field):
@@ -55,14 +57,14 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     return result
 
 
-def result_of(want: Want, driver: str, pool: str, name: str) -> dict[str, Any]:
-    """What every device's result has."""
-    result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
+def extras_of(want: Want) -> dict[str, Any]:
+    """What a device's result says beside the names, whatever the device."""
+    extras: dict[str, Any] = {}
     if want.is_admin:
-        result["adminAccess"] = True
+        extras["adminAccess"] = True
     if want.tolerations:
-        result["tolerations"] = [_without_empty(each) for each in want.tolerations]
-    return result
+        extras["tolerations"] = [_without_empty(each) for each in want.tolerations]
+    return extras
 
 
 def _without_empty(fields: Json) -> dict[str, Any]:

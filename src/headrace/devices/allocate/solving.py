@@ -15,7 +15,7 @@ from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import text_of
 from headrace.devices.allocate.results import allocation_results
-from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structuring
+from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structure_is_at_hand, structuring
 from headrace.devices.allocate.view import View
 from headrace.devices.allocate.walk import Descent, Walk
 
@@ -65,8 +65,7 @@ class Solving:
                 self._look, self._slices = seen
             return False
         self._is_over, self.answer = True, outline
-        if outline is not None:
-            self._slices = inventory.ordinary(self._name) or ()
+        self._slices = self._known.at_node[self._name][2]
         return True
 
     @property
@@ -131,7 +130,8 @@ class Solving:
             self.walk = Walk(self.problem)
             return
         structure = self._known.structure(self.problem.view)
-        if structure is None and not self._has_descended:
+        is_at_hand = structure is None and self._known.demand.has_match and structure_is_at_hand(self.problem)
+        if structure is None and not self._has_descended and not is_at_hand:
             self.walk = Descent(self.problem)
             return
         if structure is None:

@@ -77,32 +77,53 @@ def structuring(problem: Problem) -> Generator[int, None, Structure]:
             yes &= _union(groups[want.claim][number])
         candidates.append(yes)
         errors.append(error)
-    shareable = counting = 0
-    for index, device in enumerate(problem.devices):
-        if device.takes_counters:
-            counting |= 1 << index
-        if device.is_shareable and problem.features.ConsumableCapacity:
-            shareable |= 1 << index
-    return Structure(tuple(candidates), tuple(errors), groups, shareable, counting, _is_odd(problem, groups))
+    counting, shareable, _ = problem.view.marks
+    if not problem.features.ConsumableCapacity:
+        shareable = 0
+    return Structure(tuple(candidates), tuple(errors), groups, shareable, counting, _is_odd(problem, groups, counting))
+
+
+def structure_is_at_hand(problem: Problem) -> bool:
+    """Whether all of it is known from other demands."""
+    view = problem.view
+    return (
+        not problem.has_lists
+        and all(not want.is_all and not want.amounts and _asked(want) in view.chosen for want in problem.demand.wants)
+        and all(each.attribute in view.groups for claim in problem.demand.claims for each in claim.constraints)
+    )
+
+
+def _asked(want: Want) -> tuple[str, ...]:
+    return tuple([check.expression for check in want.checks])
 
 
 def _candidates(problem: Problem, want: Want) -> Generator[int, None, tuple[int, int]]:
-    yes = error = 0
     if want.is_all:
-        for index in problem.alls[want.number]:
-            yes |= 1 << index
+        yes, error = sum(1 << index for index in problem.alls[want.number]), 0
+    elif want.amounts:
+        yes, error = yield from _asking(problem, want)
     else:
-        for index in range(len(problem.devices)):
-            try:
-                if problem.is_selected(want, index) and _fits_empty(problem, want, index):
-                    yes |= 1 << index
-            except (Failure, CapacityError):
-                error |= 1 << index
-            if index % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
-                yield ASKED_AT_ONCE
-    for index in bits(yes):
+        known = problem.view.chosen.get(_asked(want))
+        if known is None:
+            known = yield from _asking(problem, want)
+            problem.view.remember_chosen(_asked(want), known)
+        yes, error = known
+    for index in bits(yes & problem.view.marks[2]):
         if problem.is_barred(want, index):
             yes &= ~(1 << index)
+    return yes, error
+
+
+def _asking(problem: Problem, want: Want) -> Generator[int, None, tuple[int, int]]:
+    yes = error = 0
+    for index in range(len(problem.devices)):
+        try:
+            if problem.is_selected(want, index) and _fits_empty(problem, want, index):
+                yes |= 1 << index
+        except (Failure, CapacityError):
+            error |= 1 << index
+        if index % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
+            yield ASKED_AT_ONCE
     return yes, error
 
 
@@ -113,12 +134,17 @@ def _fits_empty(problem: Problem, want: Want, index: int) -> bool:
 
 
 def _grouped(problem: Problem, claim: int, number: int) -> Groups:
-    groups: Groups = {}
     constraint = problem.demand.claims[claim].constraints[number]
+    known = None if problem.has_lists else problem.view.groups.get(constraint.attribute)
+    if known is not None:
+        return known
+    groups: Groups = {}
     for index in range(len(problem.devices)):
         value = problem.static_value(constraint, index)
         if value is not None:
             groups[value] = groups.get(value, 0) | 1 << index
+    if not problem.has_lists:
+        problem.view.remember_groups(constraint.attribute, groups)
     return groups
 
 
@@ -129,13 +155,13 @@ def _union(groups: Groups) -> int:
     return union
 
 
-def _is_odd(problem: Problem, groups: tuple[tuple[Groups, ...], ...]) -> bool:
+def _is_odd(problem: Problem, groups: tuple[tuple[Groups, ...], ...], counting: int) -> bool:
     """An attribute without a value counts only when it comes first; a derived one differs from want to want."""
     if any(want.derived for want in problem.demand.wants):
         return True
     if not problem.has_lists and any(NO_VALUE in each for of_claim in groups for each in of_claim):
         return True
-    return any(amount < 0 for device in problem.devices if device.takes_counters for amount in device.consumes.values())
+    return any(amount < 0 for index in bits(counting) for amount in problem.devices[index].consumes.values())
 
 
 def bits(mask: int) -> list[int]:

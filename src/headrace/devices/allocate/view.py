@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.devices.allocate.constraints import Value
 from headrace.devices.allocate.device import Counters, Device
 from headrace.devices.allocate.features import Features
 from headrace.devices.allocate.in_use import InUse
@@ -18,6 +19,7 @@ Json = Mapping[str, Any]
 Groups = frozenset[str] | None  # compatibility groups that all devices of a counter set share; None if all name none
 
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+MASKS_KEPT = 16
 
 
 class View:
@@ -25,11 +27,16 @@ class View:
 
     `candidates` are all pools with a slice that may be for the node, `pools` those that are.
     `layout` is equal for nodes whose devices differ in nothing but names; the inventory numbers them (`kind`).
+    `chosen` and `groups` remember, whatever the demand: which devices selectors take (and on which they fail), and
+    which devices have equal values of an attribute.
     """
 
     __slots__ = (
+        "_marks",
         "candidates",
+        "chosen",
         "devices",
+        "groups",
         "has_invalid",
         "has_many_terms",
         "is_simple",
@@ -56,7 +63,35 @@ class View:
             _has_many_terms(device.spec) for each in slices if each.per_device for device in each.devices
         )
         self.kind = -1
+        self.chosen: dict[tuple[str, ...], tuple[int, int]] = {}
+        self.groups: dict[str, dict[Value, int]] = {}
+        self._marks: tuple[int, int, int] | None = None
         self.layout: Hashable = tuple(self._layout(pool) for pool in pools)
+
+    @property
+    def marks(self) -> tuple[int, int, int]:
+        """The devices that take counters, those that can be shared, and those that a taint or a gate may bar."""
+        if self._marks is None:
+            counting = shareable = barred = 0
+            for index, device in enumerate(self.devices):
+                if device.takes_counters:
+                    counting |= 1 << index
+                if device.is_shareable:
+                    shareable |= 1 << index
+                if device.takes_counters or device.slice.skip_operations or device.taints:
+                    barred |= 1 << index
+            self._marks = counting, shareable, barred
+        return self._marks
+
+    def remember_chosen(self, expressions: tuple[str, ...], masks: tuple[int, int]) -> None:
+        if len(self.chosen) >= MASKS_KEPT:
+            self.chosen.clear()
+        self.chosen[expressions] = masks
+
+    def remember_groups(self, attribute: str, groups: dict[Value, int]) -> None:
+        if len(self.groups) >= MASKS_KEPT:
+            self.groups.clear()
+        self.groups[attribute] = groups
 
     def _layout(self, pool: Pool) -> Hashable:
         if not pool.is_usable:

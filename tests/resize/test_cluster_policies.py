@@ -46,6 +46,8 @@ class Told:
         return found
 
     async def ask(self, query):
+        if query not in self.answers:
+            raise Unmeasured("Prometheus: bad_data: parse error")
         return [Series(labels, ((wall(), value),)) for value, labels in self.answers[query]]
 
 
@@ -74,8 +76,8 @@ class Cluster:
         found = (await self.store.list(RESOURCE_SCALING_ACTION)).items
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
 
-    async def condition(self, type):
-        policy = await self.store.get(RESIZE_POLICY, "policy", "default")
+    async def condition(self, type, name="policy"):
+        policy = await self.store.get(RESIZE_POLICY, name, "default")
         found = [each for each in policy["status"].get("conditions") or () if each["type"] == type]
         return (found[0]["status"], found[0]["message"]) if found else None
 
@@ -234,6 +236,25 @@ async def test_a_query_s_series_are_about_the_pods_that_their_labels_name():
         await asyncio.sleep(10)
         assert (await here.limits())["app"] == {"cpu": "2", "memory": "512Mi"}
         assert (await here.limits("fast"))["app"] == {"cpu": "1", "memory": "256Mi"}
+
+
+async def test_one_policy_s_bad_query_is_told_in_it_alone_and_stops_no_other():
+    async with cluster() as here:
+        await here.pod()
+        await here.pod("db")
+        await here.policy(triggers=CPU)
+        trigger = {"metric": "latency", "query": "bad", "up": {"above": 300}}
+        spec = {"selector": {"matchLabels": {"app": "db"}}, "triggers": [*CPU, trigger]}
+        await here.store.create(RESIZE_POLICY, {"metadata": {"name": "bad"}, "spec": spec}, "default")
+        here.told.uses |= {"default/web/app": (0.95, 100), "default/db/app": (0.95, 100)}
+        await asyncio.sleep(90)
+        assert (await here.limits())["app"]["cpu"] == (await here.limits("db"))["app"]["cpu"] == "2"
+        assert await here.condition("MetricsUnavailable") is None
+        assert (await here.condition("MetricsUnavailable", "bad"))[0] == "True"
+        fields = {"spec": {"triggers": CPU}}
+        await here.store.patch(RESIZE_POLICY, "bad", "default", fields=fields)
+        await asyncio.sleep(15)
+        assert (await here.condition("MetricsUnavailable", "bad"))[0] == "False"
 
 
 async def test_a_query_without_a_prometheus_is_told():

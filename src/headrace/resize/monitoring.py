@@ -34,7 +34,7 @@ class Monitoring:
 
     def __init__(self, metrics: MemoryMetrics, wall: Callable[[], float]) -> None:
         self.metrics = metrics
-        self.outage = ""
+        self._outages: dict[str, str] = {}
         self._wall = wall
         self._pods: Informer | None = None
         self._drift_counter: Counter | None = None
@@ -102,11 +102,27 @@ class Monitoring:
         self.metrics.record_value(workload, name, value, at)
         self._tell(workload)
 
-    def cannot_measure(self, why: str) -> None:
-        """Nothing comes any more, and why; an empty text: it does again."""
-        if why != self.outage:
-            self.outage = why
-            self._tell("")
+    def cannot_measure(self, why: str, policy: str = "") -> bool:
+        """Nothing comes any more, or nothing that this policy asks for, and why; an empty text: it does again.
+
+        Answers whether that is news.
+        """
+        if why == self._outages.get(policy, ""):
+            return False
+        self._outages[policy] = why
+        if not why:
+            del self._outages[policy]
+        self._tell("")
+        return True
+
+    @property
+    def is_measuring(self) -> bool:
+        """Else what is remembered is none of now."""
+        return "" not in self._outages
+
+    def outage_of(self, policy: str) -> str:
+        """Why what this policy (namespace/name) looks at is not measured, or nothing."""
+        return self._outages.get("") or self._outages.get(policy, "")
 
     # Out
 

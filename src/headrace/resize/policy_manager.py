@@ -13,7 +13,7 @@ from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
 from headrace.resize import rivals, workload
 from headrace.resize.action_controller import BY_POD, misspelt_action
-from headrace.resize.actions_plan import container_name, pod_key
+from headrace.resize.actions_plan import container_name, ending, pod_key
 from headrace.resize.homes import EMBEDDED, Home
 from headrace.resize.monitoring import Monitoring
 from headrace.resize.plan import admitted, desired
@@ -106,7 +106,7 @@ class PolicyManager:
         pods = tuple(self._home.view(pod) for pod in near if self._is_ours(pod, obj, policy))
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
         containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage)
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage_of(key))
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen
@@ -134,7 +134,8 @@ class PolicyManager:
         return min(active, key=_age)["metadata"]["name"] == name_of(obj) if active else True
 
     def _containers(self, pod: Object, policy: Policy, now: float) -> Iterable[Container]:
-        wanted, has = desired(pod)["containers"], admitted(pod)["containers"]
+        if desired(pod) != admitted(pod):
+            return  # a Pod is admitted as a whole: before this wish is met, or taken back, nothing else of it would be
         chain = self._owners(pod)
         owners = {(str(each["kind"]), str(each["name"])) for each in chain}
         horizontal = self._scalers.indexed(IN_NAMESPACE, namespace_of(pod))
@@ -142,20 +143,19 @@ class PolicyManager:
         since = now - policy.stabilization_seconds - MARGIN_SECONDS
         for each in pod["spec"]["containers"]:
             name = str(each["name"])
-            if not policy.includes(name) or wanted[name] != has[name]:
-                continue
-            if not workload.actual_limits(pod, name):
+            if not policy.includes(name) or not workload.actual_limits(pod, name):
                 continue  # without a limit there is nothing to be a share of
             id = workload.workload_id(pod, name)
             metrics = self._monitoring.metrics
-            is_measured = not self._monitoring.outage  # what is remembered is none of now
+            key = f"{namespace_of(pod)}/{policy.name}"
+            is_told = not self._monitoring.outage_of(key)
             yield Container(
                 pod,
                 name,
                 f"{chain[-1]['kind']}/{chain[-1]['name']}",
-                usage=metrics.samples(id, since) if is_measured else (),
+                usage=metrics.samples(id, since) if self._monitoring.is_measuring else (),
                 values={
-                    trigger.metric: metrics.values(id, trigger.metric, since) if is_measured else ()
+                    trigger.metric: metrics.values(id, trigger.metric, since) if is_told else ()
                     for trigger in policy.triggers
                 },
                 history=self._history(pod, name),
@@ -169,7 +169,7 @@ class PolicyManager:
             for each in self._actions.indexed(BY_POD, key_of(pod))
             if container_name(each) == container and (self._home.guards or not misspelt_action(each))
         ]
-        return tuple(sorted(found, key=_ended))
+        return tuple(sorted(found, key=ending))
 
     def _owners(self, pod: Object) -> list[dict[str, Any]]:
         """Whoever makes such Pods, the last of them made by nobody: a ReplicaSet and its Deployment, or the Pod."""
@@ -221,11 +221,6 @@ def _misspelt(policy: Object) -> str:
     errors = FieldErrors()
     resize_policy(policy["spec"], errors)
     return "; ".join(f"{cause.field}: {cause.message}" for cause in errors.causes)
-
-
-def _ended(action: Object) -> tuple[str, str]:
-    """What has not ended comes last."""
-    return str((action.get("status") or {}).get("finishTime") or "9"), name_of(action)
 
 
 def _age(policy: Object) -> tuple[str, str]:

@@ -4,14 +4,14 @@ Only namespaces with a policy that is not Off are asked about, and only Pods tha
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD, RESIZE_POLICY
-from headrace.api.objects import Object, metadata, namespace_of
+from headrace.api.objects import Object, key_of, metadata, namespace_of
 from headrace.api.selectors import BadSelector, from_label_selector
 from headrace.metrics.prometheus import Series
 from headrace.metrics.protocol import Unmeasured, Usage
@@ -22,6 +22,7 @@ from headrace.runtime.clock import Clock
 
 IN_NAMESPACE = "namespace"
 ANSWER_SECONDS = 20.0
+AT_ONCE = 8
 
 
 class UsageSource(Protocol):
@@ -62,6 +63,7 @@ class Sampler:
         self._pods.add_index(IN_NAMESPACE, lambda pod: (namespace_of(pod),))
         self._monitoring, self._source, self._queries = monitoring, source, queries
         self._clock, self._log, self._period = clock, log, period_seconds
+        self._broken: set[str] = set()
 
     async def run(self) -> None:
         """Once a period, until cancelled."""
@@ -71,18 +73,24 @@ class Sampler:
             await self._clock.sleep(max(0.0, self._period - (self._clock.monotonic() - began)))
 
     async def sample(self) -> None:
-        """One round. What fails is told once, and in the policies, until it is mended."""
+        """One round. What fails is told once, and in the policies that it concerns, until it is mended."""
         policies = [each for each in self._policies if each["spec"].get("mode") != "Off"]
+        for gone in self._broken - {key_of(each) for each in policies}:
+            self._tell("", gone)
         if not policies:
             return
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._usage(policies)
-                await self._ask(policies)
-        except (Unmeasured, TimeoutError) as error:
-            self._tell(str(error) or f"no answer for {ANSWER_SECONDS:.0f} s")
-        else:
-            self._tell("")
+        self._tell(await _failure(self._usage(policies)))
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(policy: Object) -> None:
+            async with limit:
+                self._tell(await _failure(self._ask(policy)), key_of(policy))
+
+        await asyncio.gather(*(ask(each) for each in policies if self._questions(each) or self._is_broken(each)))
+
+    def _is_broken(self, policy: Object) -> bool:
+        """Its question may have been taken out since it failed."""
+        return key_of(policy) in self._broken
 
     async def _usage(self, policies: list[Object]) -> None:
         namespaces = {namespace_of(each) for each in policies}
@@ -91,8 +99,8 @@ class Sampler:
             if pod is not None and any(_selects(each, pod) for each in policies):
                 self._monitoring.measured(id, usage)
 
-    async def _ask(self, policies: list[Object]) -> None:
-        for question in self._questions(policies):
+    async def _ask(self, policy: Object) -> None:
+        for question in self._questions(policy):
             if self._queries is None:
                 raise Unmeasured(f"metric {question.metric} has a query, but no Prometheus is given (--prometheus)")
             for series in await self._queries.ask(question.query):
@@ -101,14 +109,10 @@ class Sampler:
                         at, value = series.points[-1]
                         self._monitoring.valued(id, question.metric, value, at)
 
-    def _questions(self, policies: list[Object]) -> list[Question]:
-        found = []
-        for policy in policies:
-            for trigger in policy["spec"].get("triggers") or ():
-                if trigger.get("query"):
-                    ids = self._workloads(policy)
-                    found.append(Question(str(trigger["metric"]), str(trigger["query"]), ids))
-        return found
+    def _questions(self, policy: Object) -> list[Question]:
+        asking = [each for each in policy["spec"].get("triggers") or () if each.get("query")]
+        ids = self._workloads(policy) if asking else []
+        return [Question(str(each["metric"]), str(each["query"]), ids) for each in asking]
 
     def _workloads(self, policy: Object) -> list[str]:
         names = policy["spec"].get("containers")
@@ -120,13 +124,26 @@ class Sampler:
             if not names or each["name"] in names
         ]
 
-    def _tell(self, outage: str) -> None:
-        if outage != self._monitoring.outage:
+    def _tell(self, outage: str, policy: str = "") -> None:
+        if policy and outage:
+            self._broken.add(policy)
+        else:
+            self._broken.discard(policy)
+        if self._monitoring.cannot_measure(outage, policy):
             if outage:
-                self._log.warning("usage is not measured", error=outage)
+                self._log.warning("not measured", policy=policy or "all", error=outage)
             else:
-                self._log.info("usage is measured again")
-        self._monitoring.cannot_measure(outage)
+                self._log.info("measured again", policy=policy or "all")
+
+
+async def _failure(asking: Coroutine[Any, Any, None]) -> str:
+    """Why there was no answer, or nothing."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await asking
+    except (Unmeasured, TimeoutError) as error:
+        return str(error) or f"no answer for {ANSWER_SECONDS:.0f} s"
+    return ""
 
 
 def _selects(policy: Object, pod: Object) -> bool:

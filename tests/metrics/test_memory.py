@@ -52,7 +52,9 @@ def test_a_clock_that_was_set_back_begins_anew() -> None:
     metrics = MemoryMetrics()
     for at in (1000, 1001, 940, 941):
         metrics.record("a", usage(at))
+        metrics.record_value("a", "latency", 1.0, at)
     assert [each.at for each in metrics.samples("a", 0)] == [940, 941]
+    assert [each.at for each in metrics.values("a", "latency", 0)] == [940, 941]
 
 
 def test_an_applications_values_are_kept_by_name_bounded_and_forgotten_with_it() -> None:

@@ -316,6 +316,20 @@ async def test_a_replaced_pod_starts_with_what_its_predecessor_had():
         assert [each["spec"]["cause"]["reason"] for each in await here.actions()] == ["LastTarget"]
 
 
+async def test_nothing_of_a_pod_is_resized_while_another_wish_of_it_cannot_be_met():
+    """A Pod is admitted as a whole: an action beside a wish that is Infeasible fails, and would again for ever."""
+    async with measured() as here:
+        greedy = {"name": "greedy", "image": "app", "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}}}
+        web = {"name": "app", "image": "app", "resources": {"limits": {"cpu": "2", "memory": "256Mi"}}}
+        await here.pod("web", containers=[web, greedy])
+        wish = [{"name": "greedy", "resources": {"limits": {"cpu": "99"}, "requests": {"cpu": "99"}}}]
+        fields = {"spec": {"containers": wish}}
+        await here.here.store.patch(POD, "web", "default", fields=fields, subresource="resize", strategic=True)
+        await here.policy(min={"cpu": "100m"}, cooldownSeconds={"up": 5, "down": 10}, stabilizationSeconds=10)
+        await here.use(90, cpu=0.01)
+        assert await here.actions() == []
+
+
 async def test_an_hpa_on_the_same_resource_is_not_fought():
     async with measured() as here:
         from headrace.api.kinds import DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER

@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 from headrace.api.amounts import amount
 from headrace.api.selectors import from_label_selector
+from headrace.api.times import to_micro_time
+from headrace.metrics.protocol import Usage
+from headrace.resize.policy.decision import Container, Record, judge
 from headrace.resize.policy.replay import replay
 from headrace.resize.policy.spec import Policy, Threshold, Trigger
 
@@ -61,6 +64,24 @@ def trace(phases, quiet=0):
 
 def decisions(of, phases, quiet=0):
     return [each for each in replay(of, FIRST, trace(phases, quiet)) if "direction" in each]
+
+
+def test_a_clock_that_is_set_back_by_a_day_makes_no_cooldown_of_a_day():
+    resources = {"limits": {"cpu": "1", "memory": "256Mi"}}
+    pod = {
+        "metadata": {"name": "web", "namespace": "default", "uid": "web"},
+        "spec": {"containers": [{"name": "app", "resources": resources}]},
+        "status": {},
+    }
+    grown = {
+        "metadata": {"name": "before"},
+        "spec": {"workload": "web/app", "current": {"cpu": "500m"}, "target": {"cpu": "1"}},
+        "status": {"state": "Succeeded", "finishTime": to_micro_time(86_400.0)},
+    }
+    usage = [Usage(at, at * 0.95, 0, 0, MI, MI, None, None, 0) for at in map(float, range(1, 21))]
+    answer = judge(Container(pod, "app", "Pod/web", usage, {}, (grown,)), policy(), Record(first=FIRST), {}, 20.0)
+    assert answer.decision is not None
+    assert answer.decision.target == {"cpu": 2000}
 
 
 @given(phases, st.floats(1.1, 8), st.floats(0.1, 0.9))

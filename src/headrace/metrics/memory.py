@@ -51,6 +51,8 @@ class MemoryMetrics:
         self._series.move_to_end((workload, name))
         if len(self._series) > SERIES:
             self._series.popitem(last=False)
+        if series and at < series[-1].at - SET_BACK_SECONDS:
+            series.clear()
         if not series or at >= series[-1].at:
             series.append(Value(at, value))
 

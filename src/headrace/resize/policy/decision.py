@@ -65,11 +65,9 @@ class Container:
         """What others decide about."""
         return self.conflicts | self.applied
 
-    @property
-    def resized_at(self) -> float:
+    def resized_at(self, now: float) -> float:
         """The last resize: what was measured before it says nothing about what is so now."""
-        ends = [each["status"].get("finishTime") for each in self.history[-2:] if is_finished(each)]
-        return max((from_time(str(each)) for each in ends if each), default=0.0)
+        return max((_ended(each, now) for each in self.history[-2:] if is_finished(each)), default=0.0)
 
     @property
     def key(self) -> str:
@@ -124,7 +122,7 @@ class _Look:
 
     @property
     def since(self) -> float:
-        return self.container.resized_at
+        return self.container.resized_at(self.now)
 
     def judge(self) -> Judged:
         limits = self.limits
@@ -267,7 +265,7 @@ class _Look:
         """The cooldown after a growth; after failures twice as long each time."""
         wait, failures = 0.0, 0
         for action in reversed(self.container.history):
-            at = from_time(str(action["status"].get("finishTime")))
+            at = _ended(action, self.now)
             if action["status"].get("state") == "Failed":
                 failures += 1
                 continue
@@ -275,7 +273,7 @@ class _Look:
                 wait = at + self.policy.up_cooldown_seconds
             break
         if failures:
-            last = from_time(str(self.container.history[-1]["status"].get("finishTime")))
+            last = _ended(self.container.history[-1], self.now)
             pause = max(1.0, self.policy.up_cooldown_seconds) * 2 ** min(failures, 16)
             wait = last + min(LONGEST_PAUSE_SECONDS, pause)
         return wait
@@ -341,11 +339,19 @@ class _Look:
 
     def _last_shrink(self) -> float:
         ends = [
-            from_time(str(each["status"].get("finishTime")))
+            _ended(each, self.now)
             for each in self.container.history
             if each["status"].get("state") == "Succeeded" and not _grew(each)
         ]
         return max(ends, default=0.0)
+
+
+def _ended(action: Fields, now: float) -> float:
+    """When it ended. One that ends after now was told by a clock that was set back since: it counts as long ago, so
+    that no cooldown lasts for a day."""
+    text = action["status"].get("finishTime")
+    at = from_time(str(text)) if text else 0.0
+    return at if at <= now + SLACK_SECONDS else 0.0
 
 
 def _grew(action: Fields) -> bool:

@@ -106,7 +106,7 @@ class PolicyManager:
         pods = tuple(self._home.view(pod) for pod in near if self._is_ours(pod, obj, policy))
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
         containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage)
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage_of(key))
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen
@@ -147,14 +147,15 @@ class PolicyManager:
                 continue  # without a limit there is nothing to be a share of
             id = workload.workload_id(pod, name)
             metrics = self._monitoring.metrics
-            is_measured = not self._monitoring.outage  # what is remembered is none of now
+            key = f"{namespace_of(pod)}/{policy.name}"
+            is_told = not self._monitoring.outage_of(key)
             yield Container(
                 pod,
                 name,
                 f"{chain[-1]['kind']}/{chain[-1]['name']}",
-                usage=metrics.samples(id, since) if is_measured else (),
+                usage=metrics.samples(id, since) if self._monitoring.is_measuring else (),
                 values={
-                    trigger.metric: metrics.values(id, trigger.metric, since) if is_measured else ()
+                    trigger.metric: metrics.values(id, trigger.metric, since) if is_told else ()
                     for trigger in policy.triggers
                 },
                 history=self._history(pod, name),

@@ -239,3 +239,20 @@ async def test_the_tables_draw_the_designs_diagram_and_every_state_can_be_reache
     for state in {"UNKNOWN", "PENDING", "APPLYING", "DRIFT_DETECTED", "FAILED"}:
         assert path(state, "SYNCHRONIZED")
     assert ("Failed", "cause gone") in STATES
+
+
+async def test_a_runtime_that_cannot_be_queried_fails_the_verification_and_nothing_is_restored():
+    """The container may well have what it was given: only nobody can tell."""
+    async with scene() as here:
+        await here.pod("web", 1000)
+        here.agent.broken = "what is in force cannot be read: container a: cpu.shares: Input/output error"
+        await here.resize("a", cpu="2", retry={"count": 1, "seconds": 1})
+        await here.settle(5)
+        status = await here.status("a")
+        assert (status["state"], status["reason"]) == ("Failed", "ResourceVerificationFailed")
+        assert status["message"].startswith("Resource Verification Failed: what is in force cannot be read")
+        assert await here.held("web") == 2000
+        here.agent.broken = ""
+        await here.agent.look_again("web")
+        await here.settle(2)
+        assert await here.limits("web") == (2000, 2000, 2000)

@@ -10,7 +10,7 @@ from functools import partial
 
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
-from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime
+from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime, Unreadable
 
 SYNC_SECONDS = 30.0
 RETRY_SECONDS = 5.0
@@ -103,6 +103,8 @@ class Actuator:
                     "the limit stays as it was until use has fallen",
                 )
                 self.actual = await self._reread()
+            except (Unreadable, OSError) as error:
+                self.problem = Problem("Error", f"what is in force cannot be read: {error}")
             except ApplyFailed as error:
                 kept = "the previous limits are in force" if error.restored else "they may be half applied"
                 self.problem = Problem("Error", f"{error}; {kept}")
@@ -123,7 +125,7 @@ class Actuator:
     async def _reread(self) -> Limits | None:
         try:
             return await self._runtime.read(self.id)
-        except ApplyFailed:
+        except (ApplyFailed, OSError):
             return self.actual
 
 

@@ -481,7 +481,7 @@ class PodWorker:
                         await actuator.passed()
             if actuator.actual is not None:
                 actual[container.name] = reported(container, status, actuator.actual)
-            if not actuator.is_converged:
+            if not actuator.is_converged or actuator.problem is not None:
                 resizing = actuator.problem or resizing or Problem("", "")
         return actual, resizing
 

@@ -35,6 +35,7 @@ BEGINNINGS: Final = {
     workload.MISMATCH: "State Mismatch",
     workload.MEMORY_IN_USE: "Memory In Use",
     workload.AGENT_UNAVAILABLE: "NodeAgent Unavailable",
+    workload.VERIFICATION_FAILED: "Resource Verification Failed",
 }
 """How messages begin, by reason."""
 

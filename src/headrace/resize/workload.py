@@ -18,7 +18,8 @@ ENDED = ("Succeeded", "Failed")
 LISTS = ("containers", "initContainers")
 
 MISMATCH, RUNTIME_FAILURE, MEMORY_IN_USE = "StateMismatch", "RuntimeUpdateFailure", "MemoryInUse"
-AGENT_UNAVAILABLE = "NodeAgentUnavailable"
+AGENT_UNAVAILABLE, VERIFICATION_FAILED = "NodeAgentUnavailable", "ResourceVerificationFailed"
+UNREADABLE = "what is in force cannot be read"
 IN_USE = ("bytes in use", "below current usage")
 """How our agent, and how a kubelet says that a memory limit cannot shrink."""
 
@@ -99,9 +100,11 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
     actual = actual_limits(pod, name)
     if actual is None:
         return Judged("UNKNOWN", "", "the agent has not told yet what is in force")
+    problem = str(_condition(pod, IN_PROGRESS).get("message") or "")
+    if UNREADABLE in problem:
+        return Judged("FAILED", VERIFICATION_FAILED, problem)
     if is_met(admitted(pod)[field].get(name, {}), actual):
         return Judged("SYNCHRONIZED")
-    problem = str(_condition(pod, IN_PROGRESS).get("message") or "")
     if "was read back" in problem:
         return Judged("DRIFT_DETECTED", MISMATCH, problem)
     if any(words in problem for words in IN_USE):

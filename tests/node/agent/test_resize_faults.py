@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.api.kinds import EVENT, POD
-from headrace.node.runtimes.protocol import Limits, NotRunning
+from headrace.node.runtimes.protocol import Limits, NotRunning, Unreadable
 from tests.node.agent.home import (
     as_node,
     container,
@@ -43,6 +43,11 @@ def limits_told(obj):
 async def admit(store, milli):
     fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": record(milli)}]}}
     await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+
+
+def progress(obj):
+    found = [each for each in obj["status"]["conditions"] if each["type"] == "PodResizeInProgress"]
+    return found[0] if found else None
 
 
 def charged(store):
@@ -130,3 +135,22 @@ async def test_a_container_that_ends_while_it_is_resized_starts_again_with_what_
         assert again["status"]["containerStatuses"][0]["restartCount"] == 1  # started with what was admitted
         assert "PodResizeInProgress" not in {each["type"] for each in again["status"]["conditions"]}
         assert charged(store) == 700
+
+
+async def test_limits_that_cannot_be_read_are_told_and_then_no_more(tmp_path):
+    """Also of a container that nobody resizes: at the sync period, with what was read last still charged."""
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+
+    async def fails(id):
+        raise Unreadable(f"container {id}: /sys/fs/cgroup/cpu/cpu.shares: Input/output error")
+
+    async with running_agent(store, runtime, tmp_path, sync_seconds=1.0):
+        await managed_pod(store)
+        read, runtime.read = runtime.read, fails
+        told = await until(store, lambda found: progress(found) is not None)
+        assert progress(told)["reason"] == "Error"
+        assert progress(told)["message"].startswith("what is in force cannot be read: container")
+        assert limits_told(told)["cpu"] == "500m"
+        assert charged(store) == 500
+        runtime.read = read
+        await until(store, lambda found: progress(found) is None)

@@ -1,7 +1,10 @@
 """Reading and writing the kernel's files, and a change of several of them that can be taken back."""
 
+import errno
 import os
 from pathlib import Path
+
+GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV)  # how the kernel says that a group or a process is no more
 
 
 def read(path: Path) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headrace.node.cgroups import amounts, hierarchy
+from headrace.node.cgroups import amounts, files, hierarchy
 from headrace.node.cgroups.group import Group, Meter
 from headrace.node.keeper import identity
 from headrace.node.runtimes import podman_bodies as bodies
@@ -37,6 +37,7 @@ from headrace.node.runtimes.protocol import (
     Limits,
     NotRunning,
     StartFailed,
+    Unreadable,
 )
 
 Rows = list[dict[str, Any]]
@@ -226,8 +227,10 @@ class PodmanRuntime:
         group = self._group(await self._running(id))
         try:
             found = group.read()
-        except FileNotFoundError:
-            raise NotRunning(f"container {id} has exited") from None
+        except OSError as error:
+            if error.errno in files.GONE:
+                raise NotRunning(f"container {id} has exited") from None
+            raise Unreadable(f"container {id}: {error.filename}: {error.strerror}") from None
         asked = self._asked.get(id)
         return found if asked is None else amounts.settled(asked, found, group.kept(asked))
 
@@ -236,7 +239,7 @@ class PodmanRuntime:
         try:
             state = await self._running(id)
             return self._workloads[id], self._group(state).meter()
-        except (ApplyFailed, FileNotFoundError, KeyError):
+        except (ApplyFailed, OSError, KeyError):
             return None
 
     # ---- inside

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace.node.cgroups import amounts, directories, hierarchy
+from headrace.node.cgroups import amounts, directories, files, hierarchy
 from headrace.node.cgroups.approximate import ApproximateGroup, Census, cpus
 from headrace.node.cgroups.group import Group, Meter
 from headrace.node.cgroups.hierarchy import Hierarchies
@@ -31,6 +31,7 @@ from headrace.node.runtimes.protocol import (
     Limits,
     NotRunning,
     StartFailed,
+    Unreadable,
 )
 
 KILL_LOOKS = 100
@@ -299,8 +300,10 @@ def _instance(data_dir: Path) -> str:
 
 
 def _while_running(id: str, call: Callable[[], T]) -> T:
-    """The process may end at any moment: its files then vanish, or the kernel knows it no more."""
+    """The process may end at any moment: its files then vanish, open or not, or the kernel knows it no more."""
     try:
         return call()
-    except (FileNotFoundError, ProcessLookupError):
-        raise NotRunning(f"container {id} has exited") from None
+    except OSError as error:
+        if error.errno in files.GONE:
+            raise NotRunning(f"container {id} has exited") from None
+        raise Unreadable(f"container {id}: {error.filename}: {error.strerror}") from None

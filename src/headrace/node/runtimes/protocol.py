@@ -149,6 +149,10 @@ class NotRunning(ApplyFailed):
     """There is no running process with this id to which limits could apply."""
 
 
+class Unreadable(ApplyFailed):
+    """What is in force cannot be read: it may be anything, though nothing was changed."""
+
+
 class Runtime(Protocol):
     def capabilities(self) -> Capabilities: ...
 

@@ -70,12 +70,24 @@ def test_an_agent_joins_with_a_token_runs_pods_and_needs_it_only_once(server, tm
         wait_for("node-b is Ready", lambda: is_ready(server, "node-b"))
         server.run("apply", "-f", "-", text=POD)
         wait_for("its output is here", lambda: "I run far away" in logs(server))
-    with agent(server, home, "--node-name", "node-b"):
+    with agent(server, home, "--node-name", "node-b") as (process, _):
         wait_for("it is back without a token", lambda: "far away" in logs(server))
-        server.run("delete", "pod", "far")
+        assert "headrace is down; containers run on" in down(home, "--keep-containers")
+        assert process.wait(timeout=30) == 0
+    with agent(server, home, "--node-name", "node-b") as (process, _):
+        wait_for("it is back with its container", lambda: "far away" in logs(server))
+        assert "headrace is down; 1 container ended" in down(home, "--grace-period", "1")
+        assert process.wait(timeout=30) == 0
+    assert f"headrace does not run in {home}" in down(home)
+    server.run("delete", "pod", "far", "--grace-period", "0", "--force", "--no-wait")
     again = ended_with(server, tmp_path / "thief", "--node-name", "node-b", "--join", token)
     assert "joining" in again
     assert "Traceback" not in again
+
+
+def down(directory, *options):
+    command = [sys.executable, "-m", "headrace.cli", "down", "--data-dir", str(directory), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=90).stdout
 
 
 def logs(server):

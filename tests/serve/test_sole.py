@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from headrace.serve.sole import sole_agent
+from headrace.serve.sole import agent_in, sole_agent
 
 
 async def test_a_second_agent_is_told_who_is_there_and_the_next_gets_in(tmp_path):
@@ -14,3 +14,10 @@ async def test_a_second_agent_is_told_who_is_there_and_the_next_gets_in(tmp_path
                 pass
     async with sole_agent(tmp_path / "agent", wait_seconds=0):
         pass
+
+
+async def test_who_works_in_a_directory_is_known_while_it_does(tmp_path):
+    assert agent_in(tmp_path / "agent") is None
+    async with sole_agent(tmp_path / "agent"):
+        assert agent_in(tmp_path / "agent") == os.getpid()
+    assert agent_in(tmp_path / "agent") is None

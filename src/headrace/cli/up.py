@@ -1,5 +1,6 @@
 """`up`, `down` and `status`: all of headrace on this machine."""
 
+import contextlib
 import json
 import os
 import signal
@@ -191,11 +192,12 @@ async def _renewed(kubeconfig: str, found: dict[str, Any]) -> None:
 @click.option("--keep-containers", is_flag=True, help="Let containers run on; the next `up` finds them again.")
 @click.option("--grace-period", default=10.0, show_default=True, help="Seconds that containers get to end.")
 def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> None:
-    """Stop what `up` started here. Objects stay: the next `up` goes on with them."""
+    """Stop what `up`, or `agent` with a --data-dir of its own, started here. Objects stay: the next one goes on."""
     import asyncio
 
     from headrace.serve.announcement import announced, is_alive
     from headrace.serve.machine import end_containers, has_run
+    from headrace.serve.sole import agent_in
 
     directory = data_directory(data_dir)
     running = announced(directory)
@@ -206,16 +208,32 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
             if time.monotonic() > deadline:
                 raise click.ClickException(f"pid {running.pid} did not end in {STOP_SECONDS:.0f} s")
             time.sleep(LOOK_SECONDS)
-    agent = directory / "agent"
-    ended = 0
-    if not keep_containers and has_run(agent):
-        ended = asyncio.run(end_containers(agent, grace_period))
-    if running is None and not ended:
+    agents, ended = 0, 0
+    for place in (directory / "agent", directory):
+        if (pid := agent_in(place)) is not None:
+            agents += 1
+            _end_agent(place, pid)
+        if not keep_containers and has_run(place):
+            ended += asyncio.run(end_containers(place, grace_period))
+    if running is None and not ended and not agents:
         click.echo(f"headrace does not run in {directory}")
         return
     count = "1 container" if ended == 1 else f"{ended} containers"
     told = "containers run on" if keep_containers else f"{count} ended"
     click.echo(f"headrace is down; {told}")
+
+
+def _end_agent(place: Path, pid: int) -> None:
+    """One that was started by itself: it would start again what is ended."""
+    from headrace.serve.sole import agent_in
+
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while agent_in(place) == pid:
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"the agent with pid {pid} did not end in {STOP_SECONDS:.0f} s")
+        time.sleep(LOOK_SECONDS)
 
 
 @click.command()

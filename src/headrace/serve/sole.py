@@ -37,6 +37,19 @@ async def sole_agent(directory: Path, wait_seconds: float = WAIT_SECONDS) -> Asy
         os.close(file)
 
 
+def agent_in(directory: Path) -> int | None:
+    """The pid of the agent that works there; None when none does. Raises PermissionError for another user's."""
+    try:
+        file = os.open(directory / FILE, os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        holder = os.pread(file, 20, 0).decode(errors="replace").strip()
+        return int(holder) if not _locked(file) and holder.isdigit() else None
+    finally:
+        os.close(file)
+
+
 def _locked(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT
 from headrace.apiserver import bodies, connection, lanes, pki
-from headrace.apiserver import server as api
+from headrace.apiserver import listener as api
 from headrace.apiserver.identity import identity_of
 from tests.apiserver.joined import stranger
 from tests.apiserver.serving import Serving, serving
@@ -35,7 +35,9 @@ async def answer(streams: Streams, request: bytes) -> tuple[int, dict[str, objec
     writer.write(request)
     async with asyncio.timeout(10):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = int(next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))[15:])
+        length = int(
+            next((line for line in head.split("\r\n") if line.lower().startswith("content-length")), "0")[15:] or 0
+        )
         body = await reader.readexactly(length)
     return int(head.split()[1]), json.loads(body) if body.startswith(b"{") else {"text": body.decode()}
 
@@ -227,6 +229,28 @@ async def test_requests_that_follow_each_other_closely_are_answered_in_order(ser
         streams[1].write(GET + b"\r\n" + b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n")
         assert (await answer(streams, b""))[1]["kind"] == "NamespaceList"
         assert "gitVersion" in (await answer(streams, b""))[1]
+
+
+async def test_a_body_that_comes_in_pieces_is_read_whole(server: Serving) -> None:
+    body = b'{"metadata": {"name": "pieces"}}'
+    async with opened(server) as streams:
+        streams[1].write(POST + b"transfer-encoding: chunked\r\n\r\n")
+        for at in range(0, len(body), 8):
+            await streams[1].drain()
+            streams[1].write(b"%x\r\n%s\r\n" % (len(body[at : at + 8]), body[at : at + 8]))
+        found, made = await answer(streams, b"0\r\n\r\n")
+        assert (found, made["metadata"]["name"]) == (201, "pieces")
+        found, _ = await answer(streams, POST + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body))
+        assert found == 100
+
+
+async def test_a_whole_url_and_an_old_version_are_understood(server: Serving) -> None:
+    async with opened(server) as streams:
+        code, listing = await answer(streams, b"GET https://x/api/v1/namespaces?limit=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (code, len(listing["items"])) == (200, 1)
+        code, _ = await answer(streams, b"GET /api/v1/namespaces/def%61ult HTTP/1.0\r\nhost: x\r\n\r\n")
+        assert code == 200
+        assert await ended(streams), "HTTP/1.0 keeps no line"
 
 
 async def test_a_handshake_that_does_not_begin_is_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,27 @@ async def test_a_watch_that_sees_nothing_is_told_how_far_it_is(
     assert bookmark["object"]["metadata"]["resourceVersion"] == last["metadata"]["resourceVersion"]
 
 
+async def test_a_client_that_does_not_read_for_a_while_misses_nothing(server: Serving) -> None:
+    """What does not fit the line waits, and nothing that comes later is written before it."""
+    revision = await make(server, "first")
+    context = server.cluster().tls()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.running.port, ssl=context, limit=1024)
+    request = f"GET {PATH}?watch=1&resourceVersion={revision} HTTP/1.1\r\nhost: x\r\n\r\n"
+    writer.write(request.encode())
+    await reader.readuntil(b"\r\n\r\n")
+    names = [f"large-{number}" for number in range(60)]
+    for name in names:
+        await server.store.create(CONFIG_MAP, {"metadata": {"name": name}, "data": {"a": "x" * 200_000}}, "default")
+    seen = []
+    async with asyncio.timeout(30):
+        while len(seen) < len(names):
+            size = int(await reader.readuntil(b"\r\n"), 16)
+            event = json.loads((await reader.readexactly(size + 2))[:-2])
+            seen.append(event["object"]["metadata"]["name"])
+    assert seen == names
+    writer.close()
+
+
 async def test_it_ends_plainly_when_its_time_is_over(server: Serving, client: Client) -> None:
     await make(server, "a")
     assert await events(client, timeoutSeconds="1") == [("ADDED", "a")]

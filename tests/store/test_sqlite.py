@@ -132,6 +132,34 @@ async def test_a_slow_watcher_is_cut_off_and_the_others_are_not():
     await rows.close()
 
 
+async def test_a_reader_at_rest_is_offered_changes_and_reads_what_it_leaves_in_order():
+    rows = await open_rows(":memory:", inline=True)
+    taken, willing = [], True
+
+    def offer(change):
+        if willing:
+            taken.append(change.key.name)
+        return willing
+
+    watch = rows.watch("configmaps", since=1, offer=offer)
+    assert await anext(watch) == 1
+    await rows.commit(put("before it rests"))
+    assert (await anext(watch)).key.name == "before it rests"
+    reading = asyncio.create_task(anext(watch))
+    await asyncio.sleep(0)
+    await rows.commit(put("a"))
+    await rows.commit(put("b"))
+    assert taken == ["a", "b"]
+    willing = False
+    await rows.commit(put("c"))
+    willing = True
+    await rows.commit(put("d"))
+    assert (await reading).key.name == "c"
+    assert (await anext(watch)).key.name == "d"
+    assert taken == ["a", "b"], "nothing overtakes what was left"
+    await rows.close()
+
+
 async def test_a_watcher_that_sees_nothing_gets_bookmarks():
     rows = await open_rows(":memory:", inline=True)
     watch = rows.watch("secrets", since=1)

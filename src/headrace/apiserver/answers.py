@@ -1,11 +1,12 @@
 """What a handler gives back: a whole answer, or a stream of pieces. Only `app` knows how they reach the wire."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 
+from headrace.apiserver.exchange import Exchange
 from headrace.apiserver.lanes import Long
 
 JSON = b"application/json"
@@ -19,6 +20,13 @@ class Answer(NamedTuple):
     headers: Sequence[Header] = ()
 
 
+@dataclass(slots=True)
+class Line:
+    """The exchange of a stream that has begun: what is told of while `pieces` waits can be written there at once."""
+
+    exchange: Exchange | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """`seconds`: its longest life, None for no end. `starts_at_once`: headers go out before the first piece is there;
@@ -29,6 +37,7 @@ class Stream:
     content_type: bytes = JSON
     seconds: float | None = None
     starts_at_once: bool = True
+    line: Line = field(default_factory=Line)
 
 
 def json_answer(value: Any, code: int = 200, headers: Sequence[Header] = ()) -> Answer:

@@ -1,65 +1,54 @@
 """Request bodies: read within limits of size and time, decoded from JSON or YAML, never deeper than the limit."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from headrace.api.limits import BODY_IDLE_SECONDS, JSON_DEPTH
+from headrace.apiserver.exchange import Exchange
 from headrace.apiserver.statuses import Failure
 from headrace.store.protocol import BadRequest
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-AT_HAND_BYTES = 32 * 1024  # of longer ones the connection may have stopped reading, until it is asked for more
+LONG_YAML_BYTES = 32 * 1024
 
 
 class Disconnected(Exception):
     """The client went away in the middle of its request: nobody waits for an answer."""
 
 
-async def read(receive: Receive, declared: bytes | None, limit: int) -> bytes:
+async def read(exchange: Exchange, declared: bytes | None, limit: int) -> bytes:
     """The whole body. `declared` is the Content-Length header: a body too large is refused before it is sent."""
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    message = await _next(receive)
-    body: bytes = message["body"]
-    if not message["more_body"]:
-        if len(body) > limit:
-            raise _too_large(limit)
+    body = exchange.whole_body(limit)
+    if body is not None:
         return body
-    pieces, size = [body], len(body)
-    while message["more_body"]:
-        message = await _next(receive)
-        pieces.append(message["body"])
-        size += len(message["body"])
+    await asyncio.sleep(0)  # timeouts belong to a task, which a request that waits for nothing has not
+    pieces, size = [], 0
+    while (piece := await _next(exchange)) is not None:
+        pieces.append(piece)
+        size += len(piece)
         if size > limit:
             raise _too_large(limit)
     return b"".join(pieces)
 
 
-def at_hand(cycle: Any) -> bytes | None:
-    """The whole body if the connection has read it already, as it mostly has: then nobody waits for it with a timer."""
-    if cycle is None or cycle.more_body or cycle.disconnected or len(cycle.body) > AT_HAND_BYTES:
-        return None
-    return bytes(cycle.body)
-
-
-async def _next(receive: Receive) -> MutableMapping[str, Any]:
+async def _next(exchange: Exchange) -> bytes | None:
     try:
         async with asyncio.timeout(BODY_IDLE_SECONDS):
-            message = await receive()
+            piece = await exchange.more()
     except TimeoutError:
         raise Failure(
             408, "Timeout", f"no part of the request's body arrived for {BODY_IDLE_SECONDS:g} seconds"
         ) from None
-    if message["type"] == "http.disconnect":
+    if exchange.disconnected:
         raise Disconnected
-    return message
+    return piece
 
 
 def _too_large(limit: int) -> Failure:
@@ -72,7 +61,7 @@ def _too_large(limit: int) -> Failure:
 
 async def decoded(body: bytes, content_type: str) -> Any:
     """As `decode`. Three megabytes of YAML take seconds: a long one is read beside the loop, which answers others."""
-    if len(body) > AT_HAND_BYTES and "yaml" in content_type.lower():
+    if len(body) > LONG_YAML_BYTES and "yaml" in content_type.lower():
         return await asyncio.to_thread(decode, body, content_type)
     return decode(body, content_type)
 
@@ -110,9 +99,11 @@ def _yaml(body: bytes) -> Any:
     from headrace.apiserver.yaml_documents import load
 
     try:
-        return load(body)
+        return orjson.loads(orjson.dumps(load(body)))
     except yaml.YAMLError as error:
         raise BadRequest(f"couldn't get version/kind; yaml parse error: {error}") from None
+    except TypeError as error:
+        raise BadRequest(f"the object provided is not JSON: {error}") from None
 
 
 def _check_depth(value: Any) -> None:

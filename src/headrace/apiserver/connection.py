@@ -1,200 +1,254 @@
-"""One HTTP/1.1 connection: uvicorn's httptools protocol with limits on headers and time, and the caller's certificate.
+"""One HTTP/1.1 connection over httptools' parser, with limits on headers and time, and the caller's certificate.
 
-uvicorn has no limit on headers, takes two Host headers and waits for a trickling request for ever; all three end here.
+A request's headers, a silent line and a body after its answer each have their time; `tick` looks once a second whose is
+over, because a timer for each would cost more than the request.
 """
 
 import asyncio
 import ssl
-from typing import Any, cast
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Any, Protocol, cast
+from urllib.parse import unquote
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT, HEADER_SECONDS
+from headrace.apiserver.exchange import BODY_AHEAD_BYTES, Exchange, Heads
 from headrace.apiserver.identity import Certificate, identity_of, issue_time
 from headrace.apiserver.statuses import status_body
 
-ONE_WRITE_BYTES = 16 * 1024  # of a TLS record: what is longer takes several anyway, and a copy costs more
+IDLE_SECONDS = 120.0  # longer than Go's clients keep an idle connection (90 s), so that they close first
 LINGER_SECONDS = 5.0  # how long, and how much, of a body is read and thrown away after its answer
 LINGER_BYTES = 4 * BODY_BYTES
 
-_PHRASES = {400: b"400 Bad Request", 408: b"408 Request Timeout", 431: b"431 Request Header Fields Too Large"}
 _REASONS = {400: "BadRequest", 408: "Timeout", 431: "RequestHeaderFieldsTooLarge"}
 
 
-class OneWrite:
-    """The transport, holding an answer's head back for its body: over TLS two writes cost two records."""
+class Owner(Protocol):
+    """Whose connections these are. `begin` gets one request of each connection after the other."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
-        self.get_extra_info = transport.get_extra_info
-        self.is_closing = transport.is_closing
-        self.pause_reading = transport.pause_reading
-        self.resume_reading = transport.resume_reading
+    heads: Heads
 
-    def write(self, data: bytes) -> None:
-        if self._head and len(data) <= ONE_WRITE_BYTES:
-            self._transport.write(self._head + data)
-            self._head = b""
-        elif self._head:
-            self._flush()
-            self._transport.write(data)
-        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
-            self._head = data
-            self._loop.call_soon(self._flush)  # a stream's head does not wait for its first piece
-        else:
-            self._transport.write(data)
-
-    def _flush(self) -> None:
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
+    def made(self, connection: "Connection") -> None: ...
+    def lost(self, connection: "Connection") -> None: ...
+    def begin(self, exchange: Exchange) -> None: ...
 
 
-class Connection(HttpToolsProtocol):
-    """Adds to `scope["state"]` `certificate`, a `Certificate` or None where the client showed none, and the `cycle`,
-    which holds the body: mostly all of it is there before anybody asks."""
+class Connection(asyncio.Protocol):
+    """Reads requests and gives them to its owner. `certificate` is None where the client showed none."""
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
         self.certificate: Certificate | None = None
-        self.in_headers = True  # also before the first byte: a silent connection is one that trickles
-        self.header_bytes = 0
-        self.unparsed_bytes = 0
-        self.hosts = 0
-        self.refused = False
-        self.header_timer: asyncio.TimerHandle | None = None
-        self.linger_timer: asyncio.TimerHandle | None = None
-        self.linger_bytes = 0
+        self.common_head = owner.heads.of
+        self.write: Callable[[bytes], None]
+        self.write_all: Callable[[tuple[bytes, ...]], None]
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast(asyncio.Transport, OneWrite(transport, self.loop)))
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._header_bytes = self._unparsed_bytes = self._hosts = 0
+        self._expects_continue = False
+        self._in_headers = True  # also before the first byte: a silent connection is one that trickles
+        self._refused = False
+
+        self._receiving: Exchange | None = None
+        self._answering: Exchange | None = None
+        self._ready: Exchange | None = None
+        self._pipeline: deque[Exchange] = deque()
+        self._linger_bytes = -1  # 0 or more: the body of an answered request is thrown away
+        self._due = inf
+        self._reading = True
+        self._stopping = False
+        self.choked = False
+        self._drain: asyncio.Future[None] | None = None
+
+    # ------------------------------------------------------------------------------------------------- the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.write = self._transport.write
+        self.write_all = self._transport.writelines
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.certificate = certificate_of(tls.getpeercert())
-        self._arm()
+        self._due = self._loop.time() + HEADER_SECONDS
+        self._owner.made(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        self._stop_lingering()
-        super().connection_lost(exc)
+    def connection_lost(self, _failure: Exception | None) -> None:
+        self._owner.lost(self)
+        self._due = inf
+        for each in (self._answering, self._receiving, *self._pipeline):
+            if each is not None:
+                each.lost()
+        self._pipeline.clear()
+        self.resume_writing()
+
+    def eof_received(self) -> None:
+        """What was asked before is still answered on the way out; the transport closes itself."""
+
+    def pause_writing(self) -> None:
+        self.choked = True
+
+    def resume_writing(self) -> None:
+        self.choked = False
+        if self._drain is not None:
+            self._drain.set_result(None)
+            self._drain = None
+
+    async def drained(self) -> None:
+        while self.choked:
+            if self._drain is None:
+                self._drain = self._loop.create_future()
+            await asyncio.shield(self._drain)
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._pipeline:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def stop(self) -> None:
+        """Hang up as soon as what is asked is answered."""
+        self._stopping = True
+        if self._answering is None:
+            self._transport.close()
+        else:
+            self._answering.keep_alive = False
+
+    def tick(self, now: float) -> None:
+        if now < self._due or self._transport.is_closing():
+            return
+        self._due = inf
+        if self._in_headers and self._unparsed_bytes:
+            self._refuse(408, f"the request's headers did not arrive within {HEADER_SECONDS:g} seconds")
+        else:
+            self._transport.close()
+
+    # ------------------------------------------------------------------------------------------------------ requests
 
     def data_received(self, data: bytes) -> None:
-        if self.refused:
+        if self._refused:
             return
-        self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # the application answers the request as any other
         except httptools.HttpParserError:
             self._refuse(400, "the request is not valid HTTP/1.1")
             return
-        if self.refused:
-            return
-        if self.in_headers:
-            self.unparsed_bytes += len(data)
-            if self.unparsed_bytes > HEADER_BYTES:
+        if self._ready is not None:
+            # Not while parsing: mostly all of its body has come along.
+            ready, self._ready = self._ready, None
+            self._owner.begin(ready)
+        if self._in_headers and not self._refused:
+            self._unparsed_bytes += len(data)
+            if self._unparsed_bytes > HEADER_BYTES:
                 self._refuse_headers()
-            elif self.header_timer is None:
-                self._arm()
+            elif self._unparsed_bytes == len(data):
+                self._due = self._loop.time() + HEADER_SECONDS
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.in_headers = True
-        self.header_bytes = self.unparsed_bytes = self.hosts = 0
-        self.scope["state"]["certificate"] = self.certificate
+        self._in_headers = True
+        self._expects_continue = False
+        self._url = b""
+        self._headers = []
+        self._header_bytes = self._unparsed_bytes = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self.header_bytes += len(url)
+        self._url += url
+        self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.header_bytes += len(name) + len(value)
-        if len(self.headers) >= HEADER_COUNT or self.header_bytes > HEADER_BYTES:
+        self._header_bytes += len(name) + len(value)
+        if len(self._headers) >= HEADER_COUNT or self._header_bytes > HEADER_BYTES:
             self._refuse_headers()
             return
-        super().on_header(name, value)
-        if self.headers[-1][0] == b"host":
-            self.hosts += 1
+        name = name.lower()
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect":
+            self._expects_continue = value.lower() == b"100-continue"
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._disarm()
-        self.in_headers = False
-        if self.refused:
+        self._in_headers = False
+        if self._refused:
             return
-        if self.hosts > 1:
+        self._due = inf
+        if self._hosts > 1:
             self._refuse(400, "the request has more than one Host header")
             return
-        super().on_headers_complete()
-        self.scope["state"]["cycle"] = self.cycle
+        parser = self._parser
+        path, query = _target(self._url)
+        exchange = Exchange(
+            self,
+            parser.get_method().decode("ascii"),
+            path,
+            query,
+            self._headers,
+            not self._stopping and parser.should_keep_alive() and parser.get_http_version() != "1.0",
+            self._expects_continue,
+        )
+        self._receiving = exchange
+        if self._answering is None:
+            self._answering = self._ready = exchange
+        else:
+            self._pipeline.append(exchange)
+            self._pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        if self.refused:
+        receiving = self._receiving
+        if self._refused or receiving is None:
             return
-        if self.linger_timer is not None:
-            self.linger_bytes -= len(body)
-            if self.linger_bytes < 0:
-                self.transport.close()
-            return
-        super().on_body(body)
+        if self._linger_bytes >= 0:
+            self._linger_bytes -= len(body)
+            if self._linger_bytes < 0:
+                self._transport.close()
+        elif receiving.arrived(body) > BODY_AHEAD_BYTES:
+            self._pause_reading()
 
     def on_message_complete(self) -> None:
-        if self.refused:
+        receiving = self._receiving
+        if self._refused or receiving is None:
             return
-        if self.linger_timer is not None:
-            self._stop_lingering()
-            self.cycle.more_body = False
+        receiving.completed()
+        if self._linger_bytes >= 0:
+            self._linger_bytes = -1
+            self._due = self._loop.time() + IDLE_SECONDS
+
+    def answered(self, exchange: Exchange) -> None:
+        """The answer is written: go on with the next request."""
+        self._answering = None
+        if self._transport.is_closing():
             return
-        super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        """An answer may come before its body has: closing at once would make the client lose the answer too."""
-        super().on_response_complete()
-        if self.cycle.more_body and not self.transport.is_closing():
-            self._unset_keepalive_if_required()
-            self.linger_bytes = LINGER_BYTES
-            self.linger_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
-
-    def _stop_lingering(self) -> None:
-        if self.linger_timer is not None:
-            self.linger_timer.cancel()
-            self.linger_timer = None
-
-    def _should_upgrade(self) -> bool:
-        return False
-
-    def _arm(self) -> None:
-        self._disarm()
-        self.header_timer = self.loop.call_later(HEADER_SECONDS, self._too_slow)
-
-    def _disarm(self) -> None:
-        if self.header_timer is not None:
-            self.header_timer.cancel()
-            self.header_timer = None
-
-    def _too_slow(self) -> None:
-        self.header_timer = None
-        if self.transport.is_closing():
+        if not exchange.keep_alive:
+            self._transport.close()
             return
-        if self.unparsed_bytes == 0:
-            self.transport.close()
+        if self._pipeline:
+            self._answering = following = self._pipeline.popleft()
+            self._loop.call_soon(self._owner.begin, following)  # not from here: a long line of them would nest
+        elif exchange.complete:
+            self._due = self._loop.time() + IDLE_SECONDS
         else:
-            self._refuse(408, f"the request's headers did not arrive within {HEADER_SECONDS:g} seconds")
+            # An answer may come before its body has: closing at once would make the client lose the answer too.
+            self._linger_bytes = LINGER_BYTES
+            self._due = self._loop.time() + LINGER_SECONDS
+        self.resume_reading()
 
     def _refuse_headers(self) -> None:
         self._refuse(
@@ -203,18 +257,27 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, code: int, message: str) -> None:
         """Answer at once and hang up; a request that runs on this connection loses its answer, as on any disconnect."""
-        if self.refused:
+        if self._refused:
             return
-        self.refused = True
-        self._disarm()
-        if self.transport.is_closing():
+        self._refused = True
+        self._due = inf
+        if self._transport.is_closing():
             return
         body = status_body(code, _REASONS[code], message)
-        self.transport.write(
-            b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
-            % (_PHRASES[code], len(body), body)
-        )
-        self.transport.close()
+        head = self.common_head(code, b"application/json")
+        self.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n%s" % (head, len(body), body))
+        self._transport.close()
+
+
+def _target(url: bytes) -> tuple[str, bytes]:
+    """The decoded path, and the query as it came."""
+    if url.startswith(b"/") and b"#" not in url:
+        raw, _, query = url.partition(b"?")
+    else:
+        parsed = httptools.parse_url(url)  # a whole URL, as proxies are sent it
+        raw, query = parsed.path or b"/", parsed.query or b""
+    path = raw.decode("latin-1")
+    return (unquote(path) if "%" in path else path), query
 
 
 def certificate_of(peer: Any) -> Certificate | None:

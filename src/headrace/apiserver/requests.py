@@ -40,7 +40,6 @@ class Request:
     user_agent: str = ""
     body: bytes = b""
     form: Form = "json"
-    answered: bool = False
 
     @property
     def resource(self) -> str:

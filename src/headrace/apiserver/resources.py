@@ -89,7 +89,7 @@ class Resources:
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
-        created = await store.create(served.kind, obj, request.namespace)
+        created = await store.post(served.kind, obj, request.namespace)
         return self._forms.one(request, served, created, 201, warning_headers(warnings))
 
     async def _update(self, request: Request, served: Served) -> Answer:

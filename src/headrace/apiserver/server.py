@@ -3,22 +3,19 @@
 import asyncio
 import contextlib
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import uvicorn
-
 from headrace.apiserver.app import App
 from headrace.apiserver.authentication import Authenticator
 from headrace.apiserver.authorization import Authorizer
-from headrace.apiserver.connection import Connection
 from headrace.apiserver.discovery import Discovery
 from headrace.apiserver.joining import Joining
 from headrace.apiserver.lanes import Streams
+from headrace.apiserver.listener import Listener
 from headrace.apiserver.logs import PodLogs
 from headrace.apiserver.node_authorization import NodeAuthorizer
 from headrace.apiserver.nodes import Nodes, NoNodes
@@ -33,12 +30,7 @@ from headrace.objects.local import LocalStore
 from headrace.resize.monitoring import Monitoring
 from headrace.store.protocol import StoreError
 
-IDLE_SECONDS = 120  # longer than Go's clients keep an idle connection (90 s), so that they close first
-STOP_SECONDS = 10
-HANDSHAKE_SECONDS = 10.0
-DATE_SECONDS = 1.0
 BOOKMARK_SECONDS = 60.0
-BACKLOG = 512
 
 NO_NODES = NoNodes()
 
@@ -55,37 +47,6 @@ class Running:
     observations: Observations
     end_streams: Callable[[], None]
     """Ends every open watch and log plainly; their readers come back where they were."""
-
-
-class _Listener(uvicorn.Server):
-    """uvicorn's server without its signal handlers and its polling: it listens from `startup` to `shutdown`."""
-
-    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext) -> None:
-        super().__init__(config)
-        config.load()
-        self.lifespan = config.lifespan_class(config)
-        self._context = context
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, with a limit on TLS handshakes: one that trickles holds a descriptor for nothing."""
-        await self.on_tick(0)  # the Date header
-        loop = asyncio.get_running_loop()
-        self.servers = [
-            await loop.create_server(
-                lambda: Connection(self.config, self.server_state, {}),
-                sock=listening,
-                ssl=self._context,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=HANDSHAKE_SECONDS,
-            )
-            for listening in sockets or ()
-        ]
-
-    async def tell_time(self) -> None:
-        while True:
-            await asyncio.sleep(DATE_SECONDS)
-            await self.on_tick(0)
 
 
 @contextlib.asynccontextmanager
@@ -136,26 +97,14 @@ async def serve(
         streams=streams,
         observations=observations,
     )
-    config = uvicorn.Config(
-        app,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
-    listener = _Listener(config, pki.server_context())
+    listener = Listener(app, pki.server_context(), wall)
     async with contextlib.AsyncExitStack() as stack:
         follower = asyncio.create_task(authenticator.follow(), name="credentials")
         health.live["credentials"] = lambda: "revocations are not followed any more" if follower.done() else ""
-        for task in (follower, asyncio.create_task(_remind(store)), asyncio.create_task(listener.tell_time())):
+        for task in (follower, asyncio.create_task(_remind(store)), asyncio.create_task(listener.tick())):
             stack.push_async_callback(_ended, task)
-        await listener.startup([listening])
-        stack.push_async_callback(listener.shutdown)
+        await listener.start(listening)
+        stack.push_async_callback(listener.stop)
         stack.callback(streams.stop)
         yield Running(url, port, pki, kubeconfig, health, observations, streams.end_open)
 

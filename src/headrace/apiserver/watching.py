@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from headrace.apiserver.answers import Stream
+from headrace.apiserver.answers import Line, Stream
 from headrace.apiserver.listing import partial_object
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import Request
@@ -72,7 +72,7 @@ class Watching:
             fields = f"{fields},metadata.name={request.name}" if fields else f"metadata.name={request.name}"
         watch = _Watch(self._store, self._printing, request, served, fields)
         await watch.begin()
-        return Stream(watch.lines(), "watch", seconds=seconds)
+        return Stream(watch.lines(), "watch", seconds=seconds, line=watch.line)
 
 
 class _Watch:
@@ -89,6 +89,7 @@ class _Watch:
         self._page_now: Bodies | None = None
         self._events: AsyncIterator[tuple[str, bytes]] | None = None
         self._tells_end = False
+        self.line = Line()
 
     async def begin(self) -> None:
         """Read the state first where the client asks for it (`sendInitialEvents`) or names no revision to start at."""
@@ -142,8 +143,21 @@ class _Watch:
 
     def _changes(self, since: str) -> AsyncIterator[tuple[str, bytes]]:
         return self._store.watch_bodies(
-            self._served.kind, self._request.namespace, since=since, labels=self._labels, fields=self._fields
+            self._served.kind,
+            self._request.namespace,
+            since=since,
+            labels=self._labels,
+            fields=self._fields,
+            take=self._take,
         )
+
+    def _take(self, event: str, body: bytes) -> bool:
+        """Write an event that comes while `lines` waits for one."""
+        exchange = self.line.exchange
+        if exchange is None or not exchange.keeps_up:
+            return False
+        exchange.write(_line(event, self._form(body)))
+        return True
 
     async def _told(self, events: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time

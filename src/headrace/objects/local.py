@@ -77,7 +77,7 @@ class LocalStore:
 
     async def create(self, kind: Kind, obj: Fields, namespace: str = "", *, dry_run: bool = False) -> Object:
         caller = writing.as_dry_run(self._caller, dry_run)
-        return await writing.create(self._home, self._home.served(kind), obj, namespace, caller)
+        return await writing.create(self._home, self._home.served(kind), clone(obj), namespace, caller)
 
     async def patch(
         self,
@@ -151,10 +151,24 @@ class LocalStore:
         return reading.list_bodies(self._home, self._home.served(kind), namespace, labels, fields, limit, resume, at)
 
     def watch_bodies(
-        self, kind: Kind, namespace: str = "", *, since: str = "", labels: str = "", fields: str = ""
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        since: str = "",
+        labels: str = "",
+        fields: str = "",
+        take: reading.Take | None = None,
     ) -> AsyncIterator[tuple[str, bytes]]:
-        """(event type, body) pairs, as `watch`. What is wrong with the request is raised here, before any event."""
-        return reading.watch_bodies(self._home, self._home.served(kind), namespace, since, labels, fields)
+        """(event type, body) pairs, as `watch`. What is wrong with the request is raised here, before any event.
+
+        `take` gets events while the reader waits for more; where it returns False, the reader gets them.
+        """
+        return reading.watch_bodies(self._home, self._home.served(kind), namespace, since, labels, fields, take)
+
+    async def post(self, kind: Kind, obj: Object, namespace: str = "") -> Object:
+        """As `create`, of an object that is plain JSON and nobody else's: it is changed and kept."""
+        return await writing.create(self._home, self._home.served(kind), obj, namespace, self._caller)
 
     async def replace(
         self, kind: Kind, name: str, namespace: str, obj: Fields, *, subresource: str | None = None

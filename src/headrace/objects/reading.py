@@ -21,6 +21,8 @@ _BOOLEANS = ("spec.hostNetwork", "spec.unschedulable")
 
 Event = tuple[str, bytes]
 Match = Callable[[bytes], bool]
+Take = Callable[[str, bytes], bool]
+"""Takes an event, or leaves it (False)."""
 
 
 class _Meta(msgspec.Struct):
@@ -98,9 +100,12 @@ def _resumed(served: Served, resume: str) -> tuple[int, Key | None]:
 
 
 def watch_bodies(
-    home: Home, served: Served, namespace: str, since: str, labels: str, fields: str
+    home: Home, served: Served, namespace: str, since: str, labels: str, fields: str, take: Take | None = None
 ) -> AsyncIterator[Event]:
-    """(event type, body) pairs. A malformed request is refused here, not at the first event."""
+    """(event type, body) pairs. A malformed request is refused here, not at the first event.
+
+    `take` gets events while the reader waits for more; where it returns False, the reader gets them.
+    """
     match = selection(served, labels, fields)
     if since and not (since.isascii() and since.isdigit()):
         raise BadRequest(
@@ -108,17 +113,31 @@ def watch_bodies(
         )
     if int(since or 0) > home.rows.revision:
         raise Gone(f"Too large resource version: {since}, current: {home.rows.revision}")
-    return _watch(home, served, namespace, int(since or 0), match)
+    return _watch(home, served, namespace, int(since or 0), match, take)
 
 
-async def _watch(home: Home, served: Served, namespace: str, since: int, match: Match | None) -> AsyncIterator[Event]:
+def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Change], bool]:
+    def offer(change: Change) -> bool:
+        try:
+            event = _event(change, match)
+            return event is None or take(event[0], shown(served, event[1]))
+        except Exception:  # it happens again where the reader reads it, and there it is the reader's, not the writer's
+            return False
+
+    return offer
+
+
+async def _watch(
+    home: Home, served: Served, namespace: str, since: int, match: Match | None, take: Take | None
+) -> AsyncIterator[Event]:
     if since == 0:
         page = home.rows.page(served.stored.resource, namespace)
         since = page.revision
         for row in page.rows:
             if match is None or match(row.body):
                 yield "ADDED", shown(served, row.body)
-    async for change in home.rows.watch(served.stored.resource, namespace, since=since):
+    offer = None if take is None else _offered(served, match, take)
+    async for change in home.rows.watch(served.stored.resource, namespace, since=since, offer=offer):
         if isinstance(change, int):
             yield "BOOKMARK", bookmark(served, change)
         else:

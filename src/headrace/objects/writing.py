@@ -88,8 +88,9 @@ def _as_kind(served: Served) -> str:
     return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
 
 
-async def create(home: Home, served: Served, given: Fields, namespace: str, caller: Caller) -> Object:
-    obj = typed(served, clone(given), caller)
+async def create(home: Home, served: Served, given: Object, namespace: str, caller: Caller) -> Object:
+    """`given` belongs to this write from here on."""
+    obj = typed(served, given, caller)
     meta = obj["metadata"]
     _place(served, meta, namespace)
     if meta.pop("resourceVersion", ""):
@@ -100,7 +101,7 @@ async def create(home: Home, served: Served, given: Fields, namespace: str, call
     for attempt in range(NAME_ATTEMPTS):
         if generate:
             meta["name"] = generated_names.name(meta["generateName"], home.new_uid())
-        prepared = _prepared(home, served, obj, caller)
+        prepared = _prepared(home, served, clone(obj) if generate else obj, caller)
         try:
             revision = await _commit_new(home, served, prepared, caller)
         except Conflict:
@@ -138,9 +139,8 @@ def _exists(served: Served, name: str, generated: bool) -> AlreadyExists:
     return refusals.already_exists(served.kind, name)
 
 
-def _prepared(home: Home, served: Served, given: Object, caller: Caller) -> Object:
-    """A new object with all that makes it one, valid and admitted."""
-    obj = clone(given)
+def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> Object:
+    """A new object with all that makes it one, valid and admitted. It is the one given."""
     meta, strategy = obj["metadata"], served.strategy
     for part in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
         meta.pop(part, None)

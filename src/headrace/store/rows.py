@@ -4,7 +4,7 @@
 A body is kept in two halves, because the revision that belongs between them is given out inside the transaction.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -121,10 +121,13 @@ class Rows(Protocol):
         """The revision of the write, once it is durable. Writes of many callers share one sync."""
         ...
 
-    def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
+    def watch(
+        self, resource: str, namespace: str = "", *, since: int, offer: Callable[[Change], bool] | None = None
+    ) -> AsyncIterator[Change | int]:
         """Changes after `since`, in order; an int is a bookmark: nothing up to that revision is still to come.
 
-        Raises Gone if `since` is compacted, and when the reader is too slow.
+        While the reader waits for more, `offer` is called with a change and may take it (True), so that nobody has to
+        be woken; it must not raise. Raises Gone if `since` is compacted, and when the reader is too slow.
         """
         ...
 

@@ -83,8 +83,10 @@ class SQLiteRows:
     ) -> Page:
         return self._reader.page(resource, namespace, after, limit, at, counted)
 
-    def watch(self, resource: str, namespace: str = "", *, since: int) -> AsyncIterator[Change | int]:
-        return self._watchers.watch(resource, namespace, since)
+    def watch(
+        self, resource: str, namespace: str = "", *, since: int, offer: Callable[[Change], bool] | None = None
+    ) -> AsyncIterator[Change | int]:
+        return self._watchers.watch(resource, namespace, since, offer)
 
     def remind(self) -> None:
         self._watchers.remind()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from headrace.api.limits import WATCH_BACKLOG_EVENTS
 from headrace.store.protocol import Gone, Unavailable
@@ -13,13 +13,23 @@ BOOKMARK_EVERY = 1_000
 """Revisions after which a watcher that sees none of them gets a bookmark: far fewer than history keeps."""
 
 
-class Watcher:
-    """The backlog of one reader. `told` is the revision it is complete up to."""
+Offer = Callable[[Change], bool]
+"""Takes a change at once, or leaves it (False) to be read in turn. It must not raise."""
 
-    def __init__(self, namespace: str, told: int, backlog: int) -> None:
+
+class Watcher:
+    """The backlog of one reader. `told` is the revision it is complete up to.
+
+    A reader with an `offer` that has taken all before and waits for more is offered a change where it stands, which
+    costs a tenth of waking it.
+    """
+
+    def __init__(self, namespace: str, told: int, backlog: int, offer: Offer | None = None) -> None:
         self.namespace = namespace
         self.told = told
         self._backlog = backlog
+        self._offer = offer
+        self._rests = False
         self._waiting: deque[Change | int] = deque()
         self._ending: Exception | None = None
         self._wake = asyncio.Event()
@@ -32,6 +42,9 @@ class Watcher:
             self._waiting.clear()
             return
         self.told = change.revision
+        if self._rests and self._offer is not None and self._offer(change):
+            return
+        self._rests = False
         self._waiting.append(change)
         self._wake.set()
 
@@ -39,12 +52,14 @@ class Watcher:
         if self._waiting and isinstance(self._waiting[-1], int):
             self._waiting.pop()
         self.told = revision
+        self._rests = False
         self._waiting.append(revision)
         self._wake.set()
 
     def end(self, reason: Exception) -> None:
         """After what waits already, the reader gets this error."""
         self._ending = reason
+        self._rests = False
         self._wake.set()
 
     async def next(self) -> Change | int:
@@ -52,7 +67,11 @@ class Watcher:
             if self._ending is not None:
                 raise self._ending
             self._wake.clear()
-            await self._wake.wait()
+            self._rests = True
+            try:
+                await self._wake.wait()
+            finally:
+                self._rests = False
         return self._waiting.popleft()
 
 
@@ -66,10 +85,12 @@ class Watchers:
         # In the order in which they began, so that a history can be repeated: a set's order is that of addresses.
         self._by_resource: defaultdict[str, dict[Watcher, None]] = defaultdict(dict)
 
-    async def watch(self, resource: str, namespace: str, since: int) -> AsyncIterator[Change | int]:
+    async def watch(
+        self, resource: str, namespace: str, since: int, offer: Offer | None = None
+    ) -> AsyncIterator[Change | int]:
         """History from the file up to what is published now; from there on from memory."""
         until = self.published
-        live = Watcher(namespace, max(since, until), self._backlog)
+        live = Watcher(namespace, max(since, until), self._backlog, offer)
         self._by_resource[resource][live] = None
         try:
             while since < until:

@@ -15,7 +15,9 @@ from headrace.objects.registry import Served
 
 MOST_UPDATERS = 10
 ANCIENT = "ancient-changes"
-_NOT_MANAGED = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields")
+_NOT_MANAGED = frozenset(
+    ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion")
+)
 
 Entry = dict[str, Any]
 
@@ -25,16 +27,17 @@ def record(served: Served, old: Object | None, obj: Object, manager: str, now: s
     meta = obj["metadata"]
     entries = _entries(meta, (old or {}).get("metadata") or {})
     changed, removed = _compared(served, old, obj)
-    touched = union_of_roots(changed, removed)
     kept = []
-    for entry in entries:
-        left = difference(entry.get("fieldsV1") or {}, touched)
-        if left:
-            kept.append({**entry, "fieldsV1": left})
+    if entries:
+        touched = union_of_roots(changed, removed)
+        for entry in entries:
+            left = difference(entry.get("fieldsV1") or {}, touched)
+            if left:
+                kept.append({**entry, "fieldsV1": left})
     if changed:
         kept = _with_own(kept, served, manager, subresource, now, changed)
     if kept:
-        meta["managedFields"] = sorted(_capped(kept), key=_order)
+        meta["managedFields"] = sorted(_capped(kept), key=_order) if len(kept) > 1 else kept
     else:
         meta.pop("managedFields", None)
 
@@ -59,8 +62,9 @@ def _with_own(
     if subresource:
         own["subresource"] = subresource
     rest = []
+    identity = _identity(own)
     for entry in entries:
-        if _identity(entry) == _identity(own):
+        if _identity(entry) == identity:
             own["fieldsV1"] = union_of_roots(entry["fieldsV1"], changed)
         else:
             rest.append(entry)
@@ -68,15 +72,20 @@ def _with_own(
 
 
 def _identity(entry: Entry) -> tuple[str, ...]:
-    return tuple(entry.get(part, "") for part in ("manager", "operation", "apiVersion", "subresource"))
+    part = entry.get
+    return part("manager", ""), part("operation", ""), part("apiVersion", ""), part("subresource", "")
 
 
 def _order(entry: Entry) -> tuple[str, ...]:
-    return tuple(entry.get(part, "") for part in ("operation", "time", "manager", "apiVersion", "subresource"))
+    part = entry.get
+    when = part("operation", ""), part("time", "")
+    return *when, part("manager", ""), part("apiVersion", ""), part("subresource", "")
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:
     """Of too many updaters the oldest are counted as one."""
+    if len(entries) <= MOST_UPDATERS:
+        return entries
     updaters = sorted((entry for entry in entries if entry["operation"] == "Update"), key=_order)
     surplus = len(updaters) - MOST_UPDATERS
     if surplus <= 0:
@@ -113,9 +122,7 @@ def _managed(obj: Mapping[str, Any]) -> dict[str, Any]:
     """An object without what nobody manages."""
     left = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     meta = obj.get("metadata") or {}
-    left["metadata"] = {
-        name: value for name, value in meta.items() if name not in _NOT_MANAGED and name != "resourceVersion"
-    }
+    left["metadata"] = {name: value for name, value in meta.items() if name not in _NOT_MANAGED}
     return left
 
 

@@ -1,15 +1,20 @@
 """The strategy of objects of a custom kind, made from one version of its definition."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace.api.objects import Object
-from headrace.objects.crd import judging, pruning, values
-from headrace.objects.crd.structural import Schema
+from headrace.objects.crd import pruning, values
+from headrace.objects.crd.structural import Schema, has_rules
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import Rule
 
 OWN = ("metadata", "status")
+
+Judge = Callable[[Object, Object | None, FieldErrors], None]
+"""Adds what the rules of a schema find in an object, beside the old one where there is one."""
 
 
 class CustomStrategy(Strategy):
@@ -27,7 +32,7 @@ class CustomStrategy(Strategy):
         self._selectable = selectable
         self._rule = rule
         self._validate: values.Validate | None = None
-        self._judge: judging.Judge | None = None
+        self._judge: Judge | None = None
 
     def prune(self, obj: Object) -> list[str]:
         """Drop what the schema does not know; the paths of what was dropped."""
@@ -45,10 +50,10 @@ class CustomStrategy(Strategy):
     def _judged(self, obj: Object, old: Object | None, errors: FieldErrors) -> None:
         if self._validate is None:
             self._validate = values.compiled(_without_metadata(self._schema))
-            self._judge = judging.judge_of(self._schema)
+            self._judge = _judge_of(self._schema)
         self._validate(obj, errors)
         if self._judge is not None:
-            judging.judge(self._judge, obj, old, errors)
+            self._judge(obj, old, errors)
         if self._rule is not None and not errors:
             self._rule(obj.get("spec") or {}, errors)
 
@@ -73,6 +78,16 @@ class CustomStrategy(Strategy):
 
     def selectable_fields(self) -> tuple[str, ...]:
         return self._selectable
+
+
+def _judge_of(schema: Schema) -> Judge | None:
+    if not has_rules(schema):
+        return None
+    # Not at the top: few kinds have rules, and CEL would be a fifth of what a start reads.
+    from headrace.objects.crd import judging
+
+    found = judging.judge_of(schema)
+    return None if found is None else partial(judging.judge, found)
 
 
 def _without_metadata(schema: Schema) -> Schema:

@@ -7,7 +7,7 @@ from headrace.api import kinds
 from headrace.api.objects import Object
 from headrace.objects.bodies import decode
 from headrace.objects.conditions import set_condition
-from headrace.objects.crd import defaults, rules, structural
+from headrace.objects.crd import defaults, structural
 from headrace.objects.strategy import Strategy
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
@@ -192,7 +192,9 @@ def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldE
         structural.check(schema, here, errors)
         if len(errors.causes) == found:
             defaults.check(schema, here, errors)
-        if len(errors.causes) == found:
+        if len(errors.causes) == found and structural.has_rules(schema):
+            from headrace.objects.crd import rules  # with CEL, which a start does without
+
             rules.check(schema, here, errors)
     _subresources(version.get("subresources") or {}, path("subresources"), errors)
     for number, column in enumerate(version.get("additionalPrinterColumns") or ()):

@@ -148,3 +148,11 @@ def _metadata(schema: Schema, path: str, errors: FieldErrors) -> None:
         errors.forbidden(
             here, "must not specify anything other than name and generateName, but metadata is implicitly specified"
         )
+
+
+def has_rules(schema: Schema) -> bool:
+    """Whether there is a rule (`x-kubernetes-validations`) at any place where one may stand."""
+    if schema.get(RULES):
+        return True
+    inner = (*(schema.get("properties") or {}).values(), schema.get("additionalProperties"), schema.get("items"))
+    return any(has_rules(each) for each in inner if isinstance(each, dict))

@@ -1,6 +1,7 @@
 """The rules of metadata, the same for every kind (apimachinery's api/validation/objectmeta.go)."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from headrace.api.objects import Fields
@@ -8,6 +9,7 @@ from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
 
 ANNOTATION_BYTES = 256 * 1024
+_KEPT_CHARACTERS = 128  # of a label, beyond which its verdict is not kept: what is refused may be long
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -65,10 +67,18 @@ def _always(meta: Fields, errors: FieldErrors) -> None:
 
 def validate_labels(labels: Fields, path: str, errors: FieldErrors) -> None:
     for key, value in labels.items():
+        if len(key) <= _KEPT_CHARACTERS and len(value) <= _KEPT_CHARACTERS and _is_label(key, value):
+            continue
         for message in names.qualified_name_errors(key):
             errors.invalid(path, key, message)
         for message in names.label_value_errors(value):
             errors.invalid(path, value, message)
+
+
+@lru_cache(maxsize=4096)
+def _is_label(key: str, value: str) -> bool:
+    """Kept, since the same few labels stand on most objects."""
+    return not names.qualified_name_errors(key) and not names.label_value_errors(value)
 
 
 def validate_annotations(annotations: Fields, path: str, errors: FieldErrors) -> None:

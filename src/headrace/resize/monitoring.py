@@ -8,7 +8,7 @@ import json
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -18,7 +18,9 @@ from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.protocol import Usage
 from headrace.resize.plan import RESIZED
 from headrace.runtime.cache import Informer, Informers
-from headrace.wire.generated import agents_pb2 as wire
+
+if TYPE_CHECKING:
+    from headrace.wire.generated import agents_pb2 as wire
 
 EVENTS_KEPT = 1000
 NAMES = 32  # metrics of one application
@@ -60,7 +62,7 @@ class Monitoring:
 
     # In
 
-    def samples(self, node: str, samples: wire.Samples) -> None:
+    def samples(self, node: str, samples: "wire.Samples") -> None:
         """From the agent of a node."""
         self._count_drifts(node, samples.drifts)
         taken = [each for each in samples.samples if self._runs_on(each.workload, node)]
@@ -199,7 +201,7 @@ def millicores(before: Usage, after: Usage) -> int | None:
     return round(used / seconds * 1000) if seconds > 0 and used >= 0 else None
 
 
-def _usage(sample: wire.Sample) -> Usage:
+def _usage(sample: "wire.Sample") -> Usage:
     return Usage(
         at=sample.at,
         cpu_seconds=sample.cpu_seconds,

@@ -34,5 +34,6 @@ def version_of(obj: Fields) -> str:
 
 def key_of(obj: Fields) -> str:
     """`namespace/name`, or `name` for cluster-scoped objects."""
-    namespace = namespace_of(obj)
-    return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
+    meta: Fields = obj.get("metadata") or {}
+    namespace, name = meta.get("namespace"), meta.get("name", "")
+    return f"{namespace}/{name}" if namespace else str(name)

@@ -16,12 +16,6 @@ BY_UID = "uid"
 BY_TEMPLATE = "claim template"
 
 
-def with_claims(before: Object | None, after: Object | None) -> Iterable[str]:
-    """The key of a Pod that names claims."""
-    pod = after if after is not None else before
-    return (key_of(pod),) if pod is not None and (pod.get("spec") or {}).get("resourceClaims") else ()
-
-
 def owning_pods(before: Object | None, after: Object | None) -> Iterable[str]:
     """The keys of the Pods that own a claim."""
     claim = after if after is not None else before
@@ -48,18 +42,30 @@ class PodClaims:
         self._templates = informers.of(RESOURCE_CLAIM_TEMPLATE)
         self._pods.add_index(BY_TEMPLATE, templates_named)
         self.sources: Sequence[Source] = (
-            Source(self._pods, with_claims),
-            Source(self._claims, owning_pods),
+            Source(self._pods, self._unless_done),
+            Source(self._claims, self._owners),
             Source(self._templates, self._pods_of_template),
         )
+
+    # What the caches show to be done costs no look: most changes of Pods and claims are the end of what was done here.
+
+    def _unless_done(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if after is None or not (after.get("spec") or {}).get("resourceClaims"):
+            return ()
+        return (key_of(after),) if plan.plan_pod(self._seen(after), 0.0) else ()
+
+    def _owners(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        for key in owning_pods(before, after):
+            yield from self._unless_done(None, self._pods.get(key))
 
     def _pods_of_template(self, before: Object | None, after: Object | None) -> Iterable[str]:
         return [key_of(pod) for key in own_key(before, after) for pod in self._pods.indexed(BY_TEMPLATE, key)]
 
     async def observe(self, key: str) -> PodSeen | None:
         pod = self._pods.get(key)
-        if pod is None:
-            return None
+        return self._seen(pod) if pod is not None else None
+
+    def _seen(self, pod: Object) -> PodSeen:
         namespace, templates, claims = namespace_of(pod), {}, {}
         for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
             template = entry.get("resourceClaimTemplateName")
@@ -95,7 +101,7 @@ class Claims:
         self._held_for: dict[str, set[str]] = {}  # nodes, and the claims that wait for their word
         self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
         self.sources: Sequence[Source] = (
-            Source(self._claims),
+            Source(self._claims, self._unless_in_use),
             Source(self._pods, self._claims_of_pod),
             Source(informers.of(NODE), self._claims_of_node),
         )
@@ -106,9 +112,20 @@ class Claims:
             return ()
         return self._held_for.pop(name_of(node), ())
 
+    def _unless_in_use(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        """A claim whose Pods are all known to need it costs no look: their end makes it looked at."""
+        if after is None:
+            return ()
+        known = self._known(after)
+        pods = {uid: pod for uid, pod in known.items() if pod is not None}
+        is_settled = len(pods) == len(known) and not plan.plan_claim(ClaimSeen(after, pods), 0.0)
+        return () if is_settled else (key_of(after),)
+
     def _claims_of_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
-        pod = after if after is not None else before
-        if pod is None:
+        """Only a Pod that is done with its claims changes anything for them."""
+        is_same = before is not None and after is not None and uid_of(before) == uid_of(after)
+        pod = after if is_same or before is None else before
+        if pod is None or (pod is after and not plan.is_done(pod)):
             return ()
         names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
         names.append(((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
@@ -119,7 +136,7 @@ class Claims:
         if claim is None or not self._pods.is_synced:
             return None
         uids = {str(each.get("uid")): str(each.get("name")) for each in self._consumers(claim)}
-        pods = {uid: pod for uid in uids for pod in self._pods.indexed(BY_UID, uid)}
+        pods = {uid: pod for uid, pod in self._known(claim).items() if pod is not None}
         for uid in uids.keys() - pods.keys():
             # A claim may be seen before the Pod that it is for: only the store can say that a Pod is really gone.
             listing = await self._store.list(POD, namespace_of(claim), fields=f"metadata.name={uids[uid]}")
@@ -130,6 +147,11 @@ class Claims:
                 unconfirmed[uid] = node
                 self._held_for.setdefault(node, set()).add(key)
         return ClaimSeen(claim, pods, unconfirmed)
+
+    def _known(self, claim: Object) -> dict[str, Object | None]:
+        """The consumers by uid, as the cache has them."""
+        uids = [str(each.get("uid")) for each in self._consumers(claim)]
+        return {uid: next(iter(self._pods.indexed(BY_UID, uid)), None) for uid in uids}
 
     @staticmethod
     def _consumers(claim: Object) -> Iterable[Fields]:

@@ -31,10 +31,15 @@ class DeviceTaintEvictions:
         self._slices.add_index(BY_SLICE_POOL, lambda each: (_pool_of(each),))
         self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
         self.sources: Sequence[Source] = (
-            Source(self._claims, _allocated),
+            Source(self._claims, self._tainted),
             Source(self._slices, self._claims_of_slice),
             Source(self._rules, self._claims_of_rule),
         )
+
+    def _tainted(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        """Devices without a taint, which is nearly all, cost no look."""
+        if after is not None and any(taint for result in _results(after) for taint in self._taints(result)):
+            yield key_of(after)
 
     def _claims_of_slice(self, before: Object | None, after: Object | None) -> Iterable[str]:
         pools = {_pool_of(each) for each in (before, after) if each is not None}
@@ -137,10 +142,6 @@ class DeviceTaintRuleStatus:
 
 def rule_origin(rule: Fields) -> str:
     return f"DeviceTaintRule {name_of(rule)}"
-
-
-def _allocated(before: Object | None, after: Object | None) -> Iterable[str]:
-    return (key_of(after),) if after is not None and _results(after) else ()
 
 
 def _results(claim: Fields) -> Sequence[Fields]:

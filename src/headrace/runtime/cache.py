@@ -247,14 +247,16 @@ class Informer:
 
     def _index(self, name: str, key: str, before: Object | None, after: Object | None) -> None:
         values, index = self._indexers[name], self._indexes[name]
-        old = set(values(before)) if before is not None else set()
-        new = set(values(after)) if after is not None else set()
-        for value in old - new:
+        old = tuple(values(before)) if before is not None else ()
+        new = tuple(values(after)) if after is not None else ()
+        if old == new:
+            return
+        for value in set(old).difference(new):
             keys = index[value]
             del keys[key]
             if not keys:
                 del index[value]
-        for value in new - old:
+        for value in set(new).difference(old):
             index.setdefault(value, {})[key] = None
 
 

@@ -1,7 +1,5 @@
 """Prometheus metrics of queues and reconcile loops, under the names that client-go and controller-runtime use."""
 
-from dataclasses import dataclass
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
@@ -35,29 +33,34 @@ class ControllerMetrics:
         return NamedMetrics(self, name)
 
 
-@dataclass(frozen=True, slots=True)
 class NamedMetrics:
-    """The metrics of one controller and its queue."""
+    """The metrics of one controller and its queue. Its series are looked up once: a look at a key touches seven."""
 
-    all: ControllerMetrics
-    name: str
+    def __init__(self, all: ControllerMetrics, name: str) -> None:
+        self._all, self._name = all, name
+        self._adds, self._depth = all.adds.labels(name), all.depth.labels(name)
+        self._waited, self._worked = all.waited.labels(name), all.worked.labels(name)
+        self._successes = all.reconciles.labels(name, "success")
+        self._reconcile_seconds = all.reconcile_seconds.labels(name)
 
     def added(self, depth: int) -> None:
-        self.all.adds.labels(self.name).inc()
-        self.all.depth.labels(self.name).set(depth)
+        self._adds.inc()
+        self._depth.set(depth)
 
     def taken(self, depth: int, waited_seconds: float) -> None:
-        self.all.depth.labels(self.name).set(depth)
-        self.all.waited.labels(self.name).observe(waited_seconds)
+        self._depth.set(depth)
+        self._waited.observe(waited_seconds)
 
     def done(self, worked_seconds: float) -> None:
-        self.all.worked.labels(self.name).observe(worked_seconds)
+        self._worked.observe(worked_seconds)
 
     def reconciled(self, result: str, seconds: float) -> None:
         """`result`: success, conflict, refused, unavailable, error."""
-        self.all.reconciles.labels(self.name, result).inc()
-        self.all.reconcile_seconds.labels(self.name).observe(seconds)
+        self._reconcile_seconds.observe(seconds)
+        if result == "success":
+            self._successes.inc()
+            return
+        self._all.reconciles.labels(self._name, result).inc()
+        self._all.retries.labels(self._name).inc()
         if result == "error":
-            self.all.errors.labels(self.name).inc()
-        if result != "success":
-            self.all.retries.labels(self.name).inc()
+            self._all.errors.labels(self._name).inc()

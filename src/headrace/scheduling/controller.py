@@ -6,6 +6,7 @@ several Pods may be on their way at once. The guard of the store has the last wo
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headrace.api import node_selectors
 from headrace.api.kinds import (
@@ -29,9 +30,9 @@ from headrace.runtime.perform import Writing
 from headrace.runtime.refusals import Refusal, Refusals
 from headrace.scheduling import extended, plan
 from headrace.scheduling.claims import missing_class, unmade, unusable
-from headrace.scheduling.devices import DeviceSearch
+from headrace.scheduling.devices import Demand, DeviceSearch
 from headrace.scheduling.filters import Wanted, host_ports
-from headrace.scheduling.kept import Kept, sort_of
+from headrace.scheduling.kept import Kept, Offers, offers_of
 from headrace.scheduling.parked import AMOUNTS, DEVICES, EVERYTHING, Parked, claims_named, wants
 from headrace.scheduling.plan import Placement, Seen
 from headrace.scheduling.readiness import readiness
@@ -68,10 +69,11 @@ class Scheduler:
         self._pods.add_index(BY_CLAIM, lambda pod: claim_keys(pod) if is_pending(pod) else ())
         self.view = View(nodes, self._pods, self._claims, slices, classes, reservations, rules)
         self._search = DeviceSearch(self.view.inventory, new_id=new_id, yield_now=yield_now, limit=search_limit)
-        self._clock, self._kept, self._parked = clock, Kept(), Parked()
+        self._clock, self._kept, self._parked = clock, Kept(self.view), Parked()
         self._deciding = asyncio.Lock()
         self._refusals: Refusals[str] = Refusals()
         self._gave_up: dict[str, int] = {}
+        self._binding: set[str] = set()  # decided in full: only a failure of its writes makes it looked at again
         self.sources: Sequence[Source] = (
             Source(self._pods, self._after_pod),
             Source(nodes, self._after_node),
@@ -106,6 +108,7 @@ class Scheduler:
     def _gone(self, key: str) -> None:
         """It was placed, or it went: nothing is remembered of it."""
         self._parked.drop(key)
+        self._binding.discard(key)
         self._refusals.forget(key)
         self._gave_up.pop(key, None)
 
@@ -127,6 +130,8 @@ class Scheduler:
         claim = after if after is not None else before
         assert claim is not None
         users = [key_of(pod) for pod in self._pods.indexed(BY_CLAIM, key_of(claim))]
+        if len(users) == 1 and users[0] in self._binding:
+            users = []  # it is its own write, or one that makes that write fail
         was = ((before or {}).get("status") or {}).get("allocation")
         now = ((after or {}).get("status") or {}).get("allocation")
         return dict.fromkeys((*users, *self._parked.waiting_for(DEVICES))) if was and not now else users
@@ -137,6 +142,7 @@ class Scheduler:
         """`plan` is called on the answer without a pause, so that no other Pod is decided in between."""
         async with self._deciding:
             self.view.forget(key)
+            self._binding.discard(key)
             pod = self._pods.get(key)
             if pod is None or not is_pending(pod):
                 return None
@@ -152,40 +158,41 @@ class Scheduler:
         if given := next((each for each in claim_keys(pod) if self.view.is_given(each, key)), ""):
             return Seen(pod, (), waiting=f"resource claim {given} is in the process of being allocated")
         wanted = self._wanted(pod)
-        candidates = list(self.view.candidates())
         claims, blocked = self._claims_of(pod)
         made = self._claims.get(f"{namespace_of(pod)}/{extended.claim_name(pod)}") if wanted.backed else None
         if made is not None and metadata(made).get("deletionTimestamp"):
             return Seen(pod, (), waiting=f'resourceclaim "{name_of(made)}" is being deleted')
         if made is not None:
             claims[name_of(made)] = made
-        sort = sort_of(wanted)
-        placements = []
-        for each in candidates:
-            placement = self._kept.placement(sort, wanted, each)
-            refusal = self._refusals.of(key)
-            if refusal is not None and refusal.node == each.name:
-                placement = Placement(each.name, (refusal.message,), placement.score)
-            placements.append(placement)
+        offers = self._without_refused(key, self._kept.offers(wanted))
         if blocked or not (claims or wanted.backed):
-            return Seen(pod, placements, claims, blocked)
-        nodes = {each.name: each.node for each in candidates}
-        placements = self._pinned(placements, claims, nodes)
+            best = offers.best() if not blocked else None
+            return Seen(pod, offers.all() if best is None else (best,), claims, blocked)
+        offers = self._pinned(offers, claims)
         if wanted.backed:
-            served = {each.name: wanted.served_on(each.ledger) for each in candidates}
-            placements = [self._backed(each, pod, served[each.node]) for each in placements]
-        demand = self._demand(pod, placements, claims, made)
-        placements, blocked = await self._search.search(placements, nodes, demand)
+            offers = offers_of(self._backed(each, pod, wanted) for each in offers.all())
+        demand = self._demand(pod, offers, claims, made)
+        placements, blocked = await self._search.search(offers, self.view.nodes, demand)
         return Seen(pod, placements, claims, blocked, extended=made)
+
+    def _without_refused(self, key: str, offers: Offers) -> Offers:
+        """The node that the ledger refused last time is left out until it changes."""
+        refusal = self._refusals.of(key)
+        if refusal is None:
+            return offers
+        told = (refusal.message,)
+        return offers_of(replace(e, reasons=told) if e.node == refusal.node else e for e in offers.all())
 
     def _wanted(self, pod: Object) -> Wanted:
         spec: Fields = pod.get("spec") or {}
         backed = frozenset(name for name in extended.asked(pod) if name in self.view.class_of)
         return Wanted(key_of(pod), spec, contribution(pod).admitted(), host_ports(spec), backed)
 
-    def _backed(self, placement: Placement, pod: Object, resources: Sequence[str]) -> Placement:
+    def _backed(self, placement: Placement, pod: Object, wanted: Wanted) -> Placement:
+        candidate = self.view.candidate(placement.node)
+        resources = wanted.served_on(candidate.ledger) if candidate is not None else ()
         backing = extended.backing(pod, {name: self.view.class_of[name] for name in resources}) if resources else None
-        return Placement(placement.node, placement.reasons, placement.score, backing=backing)
+        return replace(placement, backing=backing)
 
     def _claims_of(self, pod: Object) -> tuple[dict[str, Object], str]:
         """The Pod's claims by name, or why it cannot be placed anywhere yet."""
@@ -201,35 +208,34 @@ class Scheduler:
             claims[name] = claim
         return claims, missing_class(claims.values(), self.view.inventory.classes)
 
-    def _pinned(
-        self, placements: Sequence[Placement], claims: Mapping[str, Object], nodes: Mapping[str, Fields]
-    ) -> list[Placement]:
+    def _pinned(self, offers: Offers, claims: Mapping[str, Object]) -> Offers:
         """Allocated claims decide which nodes are left; devices that failed to be attached leave none."""
         allocated = [claim["status"]["allocation"] for claim in claims.values() if _is_allocated(claim)]
+        if not allocated:
+            return offers
         selectors = [each["nodeSelector"] for each in allocated if each.get("nodeSelector")]
         failure = readiness(claims.values(), self._clock.wall()).failure
-        found = []
-        for each in placements:
-            reason = f"{NOT_AVAILABLE} ({failure})" if failure else ""
-            if not failure and not all(node_selectors.matches(selector, nodes[each.node]) for selector in selectors):
-                reason = NOT_AVAILABLE
-            found.append(Placement(each.node, (reason,), each.score) if reason and not each.reasons else each)
-        return found
+        reason = (f"{NOT_AVAILABLE} ({failure})" if failure else NOT_AVAILABLE,)
+
+        def is_left(node: Fields) -> bool:
+            return not failure and all(node_selectors.matches(selector, node) for selector in selectors)
+
+        left = (
+            e if e.reasons or is_left(self.view.nodes[e.node]) else replace(e, reasons=reason) for e in offers.all()
+        )
+        return offers_of(left)
 
     @staticmethod
-    def _demand(
-        pod: Object, placements: Sequence[Placement], claims: Mapping[str, Object], made: Object | None
-    ) -> dict[str, Mapping[str, Object]]:
-        """By node, what is to be allocated there; the same mapping for all of them where it is the same."""
+    def _demand(pod: Object, offers: Offers, claims: Mapping[str, Object], made: Object | None) -> Demand:
         missing = {name: claim for name, claim in claims.items() if not _is_allocated(claim)}
-        found: dict[str, Mapping[str, Object]] = {}
-        for each in placements:
-            if each.backing is None or made is not None:
-                found[each.node] = missing
-            else:
+        if made is not None:
+            return Demand(missing)
+        particular: dict[str, Mapping[str, Object]] = {}
+        for _, node, each in offers.fitting:
+            if each.backing is not None:
                 claim = extended.claim_for(pod, each.backing.requests)
-                found[each.node] = {**missing, name_of(claim): claim}
-        return found
+                particular[node] = {**missing, name_of(claim): claim}
+        return Demand(missing, particular)
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         actions = plan.plan(seen, now)
@@ -238,6 +244,8 @@ class Scheduler:
             self._parked.drop(key)
             self._gave_up.pop(key, None)
             self._assume(seen, node)
+            if any(isinstance(action, Subresource) for action in actions):
+                self._binding.add(key)
             return actions
         refusals = {each.node: each.reasons for each in seen.placements}
         self._parked.put(seen.pod, BY_DEVICES if seen.blocked else wants(refusals))

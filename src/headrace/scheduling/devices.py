@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -20,6 +20,7 @@ from headrace.devices.allocate.allocator import (
 from headrace.devices.allocate.inventory import Inventory
 from headrace.devices.allocate.standing import UNFIT, Standing
 from headrace.devices.allocate.why import report
+from headrace.scheduling.kept import Offers
 from headrace.scheduling.plan import Placement
 from headrace.scheduling.score import has_alternatives, normalized, rank
 
@@ -27,6 +28,17 @@ EXPLAINED_NODES = 10  # on larger fleets the condition counts nodes, and `headra
 STANDING_FROM_NODES = 4
 DEMANDS_KEPT = 32
 UNSATISFIABLE = "cannot allocate all claims"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The claims to allocate, by name: what all nodes are asked, and what single ones are asked instead."""
+
+    common: Mapping[str, Object]
+    particular: Mapping[str, Mapping[str, Object]] = field(default_factory=dict)
+
+    def on(self, node: str) -> Mapping[str, Object]:
+        return self.particular.get(node, self.common)
 
 
 class DeviceSearch:
@@ -44,36 +56,36 @@ class DeviceSearch:
         self._standing: OrderedDict[bytes, Standing] = OrderedDict()
 
     async def search(
-        self,
-        placements: Sequence[Placement],
-        nodes: Mapping[str, Fields],
-        demand: Mapping[str, Mapping[str, Object]],
-    ) -> tuple[list[Placement], str]:
-        """`demand`: by node, the claims to allocate there. Answers the placements with what each node would give, as
-        far as one had to look, and the error that ends the attempt everywhere."""
-        found = {each.node: each for each in placements}
-        standing = await self._standing_for(placements, demand)
+        self, offers: Offers, nodes: Mapping[str, Fields], demand: Demand
+    ) -> tuple[Sequence[Placement], str]:
+        """Answers the placements with what each node would give, as far as one had to look, and the error that ends
+        the attempt everywhere."""
+        standing = await self._standing_for(offers, demand)
+        found: dict[str, Placement] = {}
         ranks: dict[str, int] = {}
-        for each in sorted(placements, key=lambda one: (-one.score, one.node)):
-            claims = demand.get(each.node) or {}
-            if each.reasons or not claims:
+        for _, node, each in offers.fitting:
+            claims = demand.on(node)
+            if not claims:
+                found[node] = each
                 continue
-            if standing is not None and self._is_unfit(standing, each.node):
+            if node not in nodes:
+                continue  # it went while others were searched
+            if standing is not None and self._is_unfit(standing, node):
                 outcome: Outcome = Unsatisfiable()
             else:
-                outcome = await self._search(nodes[each.node], list(claims.values()))
+                outcome = await self._search(nodes[node], list(claims.values()))
             if isinstance(outcome, Failed) and outcome.fatal:
-                return list(found.values()), outcome.error
+                return offers.all(), outcome.error
             if not isinstance(outcome, Allocated):
-                found[each.node] = replace(each, reasons=(self._words(outcome, nodes, each.node, claims),))
+                found[node] = replace(each, reasons=(self._words(outcome, nodes, node, claims),))
                 continue
             chosen = replace(each, allocations=dict(zip(claims, outcome.results, strict=True)))
             if not has_alternatives(claims.values()):
                 return [chosen], ""  # the others stay unsearched: they fit no better, and one is enough
-            found[each.node], ranks[each.node] = chosen, rank(list(claims.values()), outcome.results)
+            found[node], ranks[node] = chosen, rank(list(claims.values()), outcome.results)
         for node, more in normalized(ranks).items():
             found[node] = replace(found[node], score=found[node].score + more)
-        return list(found.values()), ""
+        return [*found.values(), *offers.refusing], ""
 
     async def _search(self, node: Fields, claims: Sequence[Object]) -> Outcome:
         search = Search(node, claims, self._inventory, self._ids(), self._limit)
@@ -81,14 +93,11 @@ class DeviceSearch:
             await self._yield_now()
         return outcome
 
-    async def _standing_for(
-        self, placements: Sequence[Placement], demand: Mapping[str, Mapping[str, Object]]
-    ) -> Standing | None:
+    async def _standing_for(self, offers: Offers, demand: Demand) -> Standing | None:
         """The answer for all nodes at once, where all are asked the same; None: it is not worth it."""
-        asked = [demand.get(each.node) or {} for each in placements if not each.reasons]
-        if len(asked) < STANDING_FROM_NODES or not asked[0] or any(each is not asked[0] for each in asked):
+        if len(offers.fitting) < STANDING_FROM_NODES or demand.particular or not demand.common:
             return None
-        claims = list(asked[0].values())
+        claims = list(demand.common.values())
         key = orjson.dumps([(each.get("spec") or {}).get("devices") for each in claims])
         standing = self._standing.get(key)
         if standing is None:
@@ -104,8 +113,7 @@ class DeviceSearch:
         number = self._inventory.numbers.get(node)
         if number is None or number >= len(standing.verdicts) or standing.verdicts[number] != UNFIT:
             return False
-        view = self._inventory.views.get(node)
-        return view is not None and not view.has_invalid  # an invalid pool has words of its own
+        return not self._inventory.may_have_invalid_pool(node)  # which has words of its own
 
     def _words(
         self,

@@ -47,7 +47,11 @@ class View:
         self.inventory = Inventory()
         self.class_of: Mapping[str, str] = {}  # extended resource to the class behind it
         self._claims, self._slices, self._rules = claims, slices, taint_rules
-        self._nodes: dict[str, Object] = {}
+        self.nodes: dict[str, Object] = {}
+        self.reserved: set[str] = set()  # nodes with reservations, whose room is not the same for all Pods
+        self.epoch = self.changed = 0
+        self._changes: dict[str, int] = {}  # by node, in order of the last change
+        self._candidates: dict[str, Candidate] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._ports: dict[str, dict[str, Ports]] = {}
         self._placed: dict[str, str] = {}
@@ -63,9 +67,40 @@ class View:
         taint_rules.subscribe(self._rule_changed)
 
     def candidates(self) -> Iterator[Candidate]:
-        for name, node in self._nodes.items():
+        for name in self.nodes:
+            candidate = self.candidate(name)
+            assert candidate is not None
+            yield candidate
+
+    def candidate(self, name: str) -> Candidate | None:
+        """The node as it is now; the same object until it changes."""
+        known = self._candidates.get(name)
+        if known is None and (node := self.nodes.get(name)) is not None:
             ports = self._ports.get(name)
-            yield Candidate(node, self._ledgers[name], NO_PORTS.union(*ports.values()) if ports else NO_PORTS)
+            used = NO_PORTS.union(*ports.values()) if ports else NO_PORTS
+            known = self._candidates[name] = Candidate(node, self._ledgers[name], used)
+        return known
+
+    def changes_since(self, changed: int) -> Iterator[str]:
+        """The nodes that changed since `changed` had that value, within one `epoch` (which ends when a node goes)."""
+        for name in reversed(self._changes):
+            if self._changes[name] <= changed:
+                return
+            yield name
+
+    def _touch(self, name: str) -> None:
+        self._candidates.pop(name, None)
+        self._changes.pop(name, None)
+        self.changed += 1
+        self._changes[name] = self.changed
+
+    def _put_ledger(self, name: str, ledger: Ledger) -> None:
+        self._ledgers[name] = ledger
+        if ledger.floors:
+            self.reserved.add(name)
+        else:
+            self.reserved.discard(name)
+        self._touch(name)
 
     def assume(self, pod: Wanted, node: str, allocations: Mapping[str, Fields]) -> None:
         """Count the Pod on the node, and its claims' devices as in use, until the caches say what is so."""
@@ -106,19 +141,22 @@ class View:
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         if after is None:
             assert before is not None
-            self._nodes.pop(name_of(before), None)
-            self.inventory.drop_node(name_of(before))
+            name = name_of(before)
+            for known in (self.nodes, self._candidates, self._changes):
+                known.pop(name, None)
+            self.epoch += 1
+            self.inventory.drop_node(name)
             return
         facts = facts_of(after)
         name = name_of(after)
-        self._nodes[name] = after
+        self.nodes[name] = after
         self.inventory.put_node(after)
         old = self._ledgers.get(name)
         holders = {} if old is None else {k: v for k, v in old.holders.items() if not k.startswith("stray ")}
         ledger = Ledger(facts.capacity, facts.reserved, node=name, floors=old.floors if old is not None else {})
         for holder, held in (*holders.items(), *facts.strays):
             ledger = ledger.record(holder, held)
-        self._ledgers[name] = ledger
+        self._put_ledger(name, ledger)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after if after is not None else before
@@ -139,7 +177,7 @@ class View:
             if obj is not None:
                 found = reservation_of(obj)
                 ledger = self._ledgers.get(found.node) or Ledger({}, {}, node=found.node)
-                self._ledgers[found.node] = ledger.record_floor(found.name, found.floor if remains else None)
+                self._put_ledger(found.node, ledger.record_floor(found.name, found.floor if remains else None))
 
     @staticmethod
     def _is_pending(pod: Fields) -> bool:
@@ -167,16 +205,16 @@ class View:
     def _hold(self, key: str, node: str, amounts: Mapping[str, int], ports: Ports) -> None:
         self._release(key)
         ledger = self._ledgers.get(node) or Ledger({}, {}, node=node)
-        self._ledgers[node] = ledger.record(_holder(key), amounts)
         self._placed[key] = node
         if ports:
             self._ports.setdefault(node, {})[key] = ports
+        self._put_ledger(node, ledger.record(_holder(key), amounts))
 
     def _release(self, key: str) -> None:
         node = self._placed.pop(key, None)
         if node is not None:
-            self._ledgers[node] = self._ledgers[node].release(_holder(key))
             self._ports.get(node, {}).pop(key, None)
+            self._put_ledger(node, self._ledgers[node].release(_holder(key)))
 
     @staticmethod
     def _changed(

@@ -62,7 +62,7 @@ class GarbageCollector:
 
     def _keys(self, kind: Kind, before: Object | None, after: Object | None) -> Iterable[str]:
         """The object itself; its dependents when it goes or begins to; the owners it leaves, who may wait for that."""
-        if after is not None and (_references(after) or metadata(after).get("deletionTimestamp")):
+        if after is not None and (metadata(after).get("deletionTimestamp") or not self._is_held(after)):
             yield _key(kind, key_of(after))
         if after is not None and FOREGROUND in _finalizers(after):
             yield from self._dependent_keys(uid_of(after))
@@ -75,6 +75,18 @@ class GarbageCollector:
             owner = self._kind_of(reference)
             if owner is not None and reference.get("uid") not in kept:
                 yield _key(owner, _owner_key(owner, namespace_of(before), reference))
+
+    def _is_held(self, obj: Object) -> bool:
+        """Whether all its owners are known to be there and to stay: their end makes it looked at. Most changes are of
+        such an object."""
+        for reference in _references(obj):
+            kind = self._kind_of(reference)
+            if kind is None or (kind.namespaced and not namespace_of(obj)):
+                continue  # as there
+            owner = self._caches[kind.resource].get(_owner_key(kind, namespace_of(obj), reference))
+            if owner is None or uid_of(owner) != reference.get("uid") or metadata(owner).get("deletionTimestamp"):
+                return False
+        return True
 
     def _dependent_keys(self, uid: str) -> Iterable[str]:
         for cache in self._caches.values():

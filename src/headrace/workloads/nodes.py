@@ -43,7 +43,7 @@ class NodeLifecycle:
         self.sources: Sequence[Source] = (
             Source(self._nodes, self._node_changed),
             Source(self._leases, self._lease_changed),
-            Source(self._pods, node_of_new_pod),
+            Source(self._pods, self._tainted_node_of_new_pod),
         )
 
     def _node_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
@@ -51,6 +51,13 @@ class NodeLifecycle:
             self._heard.pop(name_of(before or {}), None)
             return ()
         return (name_of(after),)
+
+    def _tainted_node_of_new_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        """A Pod that has just been bound may have to leave again, where there is a taint."""
+        if after is None or (before is not None and tuple(bound_to(before)) == tuple(bound_to(after))):
+            return ()
+        nodes = (self._nodes.get(name) for name in bound_to(after))
+        return [name_of(node) for node in nodes if node is not None and (node.get("spec") or {}).get("taints")]
 
     def _lease_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
         """Heard of at once, so that a look that comes late does not take the node for silent."""
@@ -95,13 +102,6 @@ def bound_to(pod: Object) -> Iterable[str]:
     """The name of the node a Pod is bound to, if any: an index function."""
     node = (pod.get("spec") or {}).get("nodeName")
     return (str(node),) if node else ()
-
-
-def node_of_new_pod(before: Object | None, after: Object | None) -> Iterable[str]:
-    """A Pod that has just been bound may have to leave again."""
-    if after is None or (before is not None and tuple(bound_to(before)) == tuple(bound_to(after))):
-        return ()
-    return bound_to(after)
 
 
 def _renewed(lease: Object) -> str:

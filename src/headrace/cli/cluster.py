@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from headrace.cli.parts import LEVEL
+from headrace.cli.parts import LEVEL, Seconds
 from headrace.cli.running import until_stopped, while_running
 
 NAMESPACE = "kube-system"
@@ -22,7 +22,7 @@ NAMESPACE = "kube-system"
 @click.option("--prometheus-token-file", help="File with a bearer token for it.")
 @click.option(
     "--sample-seconds",
-    type=click.FloatRange(0.1, 300),
+    type=Seconds(0.1, 300),
     default=5.0,
     show_default=True,
     help="How often usage is asked for.",

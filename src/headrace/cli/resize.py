@@ -77,11 +77,12 @@ async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dr
 def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options: dict[str, Any]) -> dict[str, Any]:
     from headrace.api.amounts import written
     from headrace.resize import workload as workloads
+    from headrace.resize.cluster_pods import of_any_home
 
     name = pod["metadata"]["name"]
     if workloads.container_of(pod, container) is None:
         raise click.ClickException(f"Pod {name} has no container {container!r}")
-    current = workloads.admitted_limits(pod, container)
+    current = workloads.admitted_limits(of_any_home(pod), container)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
     spec = {
         "workload": f"{name}/{container}",

@@ -47,7 +47,7 @@ async def _rows(client: Any, namespace: str) -> list[list[str]]:
     try:
         usage = await client.request("GET", USAGE_PATH)
     except ApiError:
-        usage = {}  # a server without monitoring: limits and states are there all the same
+        usage = await _of_a_cluster(client, namespace)
     nodes = {each["metadata"]["name"]: each for each in (await store.list(NODE)).items}
     latest: dict[str, Any] = {}
     for action in (await store.list(RESOURCE_SCALING_ACTION, namespace)).items:
@@ -62,10 +62,24 @@ async def _rows(client: Any, namespace: str) -> list[list[str]]:
     ]
 
 
+async def _of_a_cluster(client: Any, namespace: str) -> dict[str, Any]:
+    """By its metrics API, where it has one: limits and states are there all the same."""
+    from headrace.client.errors import ApiError
+    from headrace.metrics.pod_metrics import ROOT, rates
+
+    try:
+        answer = await client.request("GET", f"{ROOT}/namespaces/{namespace}/pods" if namespace else f"{ROOT}/pods")
+    except ApiError:
+        return {}
+    return {each.workload: {"cpu": round(each.cores * 1000), "memory": each.memory_bytes} for each in rates(answer)}
+
+
 def row(pod: Any, container: str, node: Any, usage: dict[str, Any], latest: dict[str, Any]) -> list[str]:
     """One line of the table, as texts."""
     from headrace.resize import workload
+    from headrace.resize.cluster_pods import of_any_home
 
+    pod = of_any_home(pod)
     id = workload.workload_id(pod, container)
     used, actual = usage.get(id) or {}, workload.actual_limits(pod, container) or {}
     judged = workload.judge(pod, container, node)

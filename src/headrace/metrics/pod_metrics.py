@@ -15,6 +15,7 @@ from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
 from headrace.metrics.protocol import Unmeasured, Usage
 
+ROOT = "/apis/metrics.k8s.io/v1beta1"
 OLDEST_WINDOWS = 4  # a rate that ended more than so many of its windows ago is none of now
 LEAST_SECONDS = 60.0
 AHEAD_SECONDS = 60.0  # nor is one that ended so far in the future: a clock is wrong
@@ -82,7 +83,7 @@ class PodMetrics:
         found = []
         for namespace in sorted(namespaces):
             try:
-                answer = await self._client.request("GET", f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods")
+                answer = await self._client.request("GET", f"{ROOT}/namespaces/{namespace}/pods")
             except (ApiError, Unreachable) as error:
                 raise Unmeasured(f"metrics.k8s.io: {error}") from None
             except ValueError as error:

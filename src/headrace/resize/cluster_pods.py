@@ -51,6 +51,13 @@ def as_decided(pod: Object) -> Object:
     return {**pod, "metadata": _unmanaged(pod), "status": found}
 
 
+def of_any_home(pod: Object) -> Object:
+    """The Pod with complete records, whoever has told of it: ours records limits among what is admitted."""
+    told = [each.get("allocatedResources") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    is_kubelet_s = any(told) and not any(name.startswith(LIMITS) for record in told for name in record)
+    return as_decided(pod) if is_kubelet_s else pod
+
+
 def _recorded(container: Fields | None, told: Fields, is_admitted: bool) -> Fields:
     if container is None or not told.get("resources"):
         return told

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -304,6 +306,38 @@ def test_a_vpa_on_memory_has_the_memory(here: World) -> None:
     here.until("cpu", lambda: here.limits("vpa", name)[1] == {"cpu": 200, "memory": 64 * MI})
     here.until("told", lambda: here.condition("vpa", "ConflictsWithVPA") == ("True", f"vpa/{name}/app"))
     here.kubectl("delete", "namespace", "vpa", "--wait=true", "--timeout=60s")
+
+
+def headrace(here: World, *arguments: str) -> tuple[int, str]:
+    """Its command, as the cluster's administrator."""
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli", *arguments, "--kubeconfig", str(here.plane.kubeconfig)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_people_resize_by_hand_and_see_what_is_so(here: World) -> None:
+    here.create("default", namespace("people"))
+    here.create("people", pod("web", "100m", "64Mi", "32Mi"))
+    here.runs("people", "web")
+    here.uses("people/web/app", 0.05, 16)
+    code, said = headrace(here, "resize", "workload", "people/web/app", "--cpu", "150m")
+    assert (code, said) == (0, "people/web/app resized: cpu 150m, memory 64Mi read back\n")
+    code, said = headrace(here, "resize", "workload", "people/web/app", "--cpu", "1000")
+    assert code == 1
+    assert "insufficient cpu" in said
+    code, said = headrace(here, "resize", "history", "people/web/app")
+    assert [line.split()[2:6] for line in said.splitlines()[1:]] == [
+        ["cpu", "100m", "cpu", "150m"],
+        ["cpu", "150m", "cpu", "1000"],
+    ]
+    code, said = headrace(here, "top", "--once", "-n", "people")
+    assert said.splitlines()[1].split()[:6] == ["people/web/app", "node-a", "50m", "33%", "150m", "16Mi"]
+    assert "SYNCHRONIZED" in said
 
 
 def test_a_quota_s_refusal_is_told_in_its_own_words(here: World) -> None:

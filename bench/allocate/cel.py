@@ -76,7 +76,7 @@ def as_device(published: Json) -> Device:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": published["driver"], "nodeName": "n", "pool": pool, "devices": devices}
     found = Slice({"metadata": {"name": "s"}, "spec": spec})
-    found.find_out_whether_ordinary()
+    found.read()
     return found.devices[0]
 
 

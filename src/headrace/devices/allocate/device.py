@@ -30,7 +30,7 @@ class Slice:
     """One ResourceSlice: its place in a pool and its devices in order, which are read when they are first asked for.
 
     `is_ordinary`: it is for one node alone, and nothing but driver, attributes, capacities and taints can decide about
-    its devices, all of which can be read. Known to be so once somebody has asked to find out.
+    its devices, all of which can be read. Known once it was read.
     """
 
     __slots__ = (
@@ -89,9 +89,12 @@ class Slice:
             self._is_simple = not any([device.takes_counters or device.is_shareable for device in self.devices])
         return self._is_simple
 
-    def find_out_whether_ordinary(self) -> None:
-        """Done when the slice arrives, as long as it is at hand: later it costs several times as much."""
+    def read(self) -> None:
+        """Do when the slice arrives what would take a node's view several times as long later, all slices at once."""
         self.is_ordinary = self._has_only_ordinary()
+        if not self.is_ordinary:
+            self.layout  # noqa: B018
+            self.is_simple  # noqa: B018
 
     def _has_only_ordinary(self) -> bool:
         devices: list[Json] = self.spec.get("devices") or []

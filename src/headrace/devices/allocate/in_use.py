@@ -15,16 +15,18 @@ Json = Mapping[str, Any]
 class InUse:
     """Counts of holders by device, so that adding and removing a claim are each other's exact reverse.
 
-    `by_pool` counts the results of each pool that hold anything, whatever they hold.
+    `by_pool` counts the results that hold anything, by their pool, and `versions` says when that changed last.
     """
 
-    __slots__ = ("by_pool", "consumed", "shares", "used")
+    __slots__ = ("_changes", "by_pool", "consumed", "shares", "used", "versions")
 
     def __init__(self) -> None:
         self.used: dict[DeviceID, int] = {}
         self.shares: dict[DeviceID, int] = {}
         self.consumed: dict[DeviceID, dict[str, int]] = {}
         self.by_pool: dict[tuple[str, str], int] = {}
+        self.versions: dict[tuple[str, str], int] = {}
+        self._changes = 0
 
     def holds(self, device: DeviceID) -> bool:
         return device in self.used or device in self.shares or device in self.consumed
@@ -43,7 +45,11 @@ class InUse:
         if result.get("adminAccess"):
             return None
         device = (result.get("driver") or "", result.get("pool") or "", result.get("device") or "")
-        _count(self.by_pool, device[:2], sign)
+        pool = device[:2]
+        self._changes += 1
+        self.versions[pool] = self._changes
+        if not _count(self.by_pool, pool, sign):
+            del self.versions[pool]
         if not with_shares or not (result.get("shareID") or result.get("capacityOnly")):
             _count(self.used, device, sign)
             return device
@@ -62,12 +68,13 @@ class InUse:
             del self.consumed[device]
 
 
-def _count(counts: dict[Any, int], key: Hashable, sign: int) -> None:
+def _count(counts: dict[Any, int], key: Hashable, sign: int) -> int:
     left = counts.get(key, 0) + sign
     if left:
         counts[key] = left
     else:
         counts.pop(key, None)
+    return left
 
 
 def results_of(claims: Iterable[Json]) -> Iterable[Json]:

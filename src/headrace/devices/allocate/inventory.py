@@ -16,7 +16,7 @@ from headrace.devices.allocate.known import UNKNOWN, Known, Unknown
 from headrace.devices.allocate.looks import lens_of
 from headrace.devices.allocate.nodes import labels_of, name_of
 from headrace.devices.allocate.outline import Outline
-from headrace.devices.allocate.pools import PoolID, gather
+from headrace.devices.allocate.pools import Gathered, PoolID, gather
 from headrace.devices.allocate.requests import read_claims
 from headrace.devices.allocate.selectors import Selectors
 from headrace.devices.allocate.view import State, View
@@ -51,6 +51,7 @@ class Inventory:
         self._holders: dict[DeviceID, dict[str, None]] = {}
         self.views: dict[str, View] = {}
         self.states: dict[str, State] = {}
+        self._gathered: Gathered = {}
         self._seen_by: dict[PoolID, dict[str, None]] = {}
         self._kinds: dict[Hashable, int] = {}
         self._known: dict[bytes, Known] = {}
@@ -80,7 +81,7 @@ class Inventory:
     def put_slice(self, key: str, resource_slice: Json) -> None:
         """Add a slice, or replace what the key had; a replaced slice keeps its place in the order."""
         new, old = Slice(resource_slice), self._slices.get(key)
-        new.find_out_whether_ordinary()
+        new.read()
         if old is not None and (old.node_name, old.id) != (new.node_name, new.id):
             self.drop_slice(key)
         self._slices[key] = new
@@ -158,7 +159,7 @@ class Inventory:
         candidates = (*own.values(), *self._shared.values())
         by_pool = {each.id: tuple(self._by_pool[each.id].values()) for each in candidates}
         self._drop_view(name)
-        view = View(node, gather(node, candidates, by_pool, self.features), by_pool, self.features)
+        view = View(node, gather(node, candidates, by_pool, self.features, self._gathered), by_pool, self.features)
         if len(self._kinds) >= KINDS_KEPT:
             self._forget()
         view.kind = self._kinds.setdefault(view.layout, len(self._kinds))
@@ -240,6 +241,7 @@ class Inventory:
 
     def _touch(self, each: Slice) -> None:
         """A slice came or went: all for whom its pool counts look again, and all nodes if it may be for any."""
+        self._gathered.pop(each.id, None)
         names = self._onlookers(each.id) if each.node_name else [*self.views, *self.nodes]
         if each.node_name:
             names.append(each.node_name)

@@ -10,6 +10,7 @@ from headrace.api.quantity import parse
 from headrace.devices.allocate.device import NO_FIELDS, Counters, Device, Slice
 from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.features import Features
+from headrace.devices.allocate.in_use import InUse
 from headrace.devices.allocate.nodes import InvalidSelector, is_for_node
 
 Json = Mapping[str, Any]
@@ -17,9 +18,9 @@ PoolID = tuple[str, str]  # driver, pool
 
 
 class Pool:
-    """One pool on one node. `elsewhere` are its devices for other nodes, which share its counters."""
+    """One pool as some nodes see it. `elsewhere` are its devices for other nodes, which share its counters."""
 
-    __slots__ = ("counters", "devices", "elsewhere", "id", "invalid", "is_incomplete", "slices")
+    __slots__ = ("_in_use", "counters", "devices", "elsewhere", "id", "invalid", "is_incomplete", "slices")
 
     def __init__(self, pool_id: PoolID, slices: Sequence[Slice] = (), *, is_incomplete: bool = False) -> None:
         self.id = pool_id
@@ -29,6 +30,7 @@ class Pool:
         self.devices: tuple[Device, ...] = ()
         self.elsewhere: tuple[Device, ...] = ()
         self.counters: Counters = {}
+        self._in_use = (-1, 0, 0)
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -37,15 +39,37 @@ class Pool:
     def is_usable(self) -> bool:
         return not self.is_incomplete and self.invalid is None
 
+    def in_use(self, held: InUse) -> tuple[int, int]:
+        """The devices in use, and those shared, as bits in the order of `devices`."""
+        version = held.versions.get(self.id, 0)
+        if self._in_use[0] != version:
+            used = shared = 0
+            for index, device in enumerate(self.devices):
+                if device.id in held.used:
+                    used |= 1 << index
+                if held.is_shared(device.id):
+                    shared |= 1 << index
+            self._in_use = version, used, shared
+        return self._in_use[1:]
+
     @property
     def has_binding_conditions(self) -> bool:
         return any(device.spec.get("bindingConditions") is not None for device in self.devices)
 
 
+Gathered = dict[PoolID, list[tuple[list[Slice], Pool | None]]]
+
+
 def gather(
-    node: Json, candidates: Iterable[Slice], in_cluster: Mapping[PoolID, Sequence[Slice]], features: Features
+    node: Json,
+    candidates: Iterable[Slice],
+    in_cluster: Mapping[PoolID, Sequence[Slice]],
+    features: Features,
+    known: Gathered,
 ) -> list[Pool]:
     """The node's pools in the order they are searched.
+
+    `known` remembers pools by the slices they were made of, for the next node: its owner forgets a pool that changes.
 
     `candidates` are the node's own slices, then those without a node name, each in list order; `in_cluster` holds the
     slices of every pool on all nodes. Raises a fatal Failure for a node selector that does not parse.
@@ -63,10 +87,24 @@ def gather(
     first: list[Pool] = []
     last: list[Pool] = []
     for pool_id, slices in relevant.items():
-        pool = _complete(pool_id, slices, in_cluster[pool_id], features)
+        pool = _known(pool_id, slices, in_cluster[pool_id], features, known)
         if pool is not None:
             (last if pool.has_binding_conditions else first).append(pool)
     return sorted(first, key=_by_id) + sorted(last, key=_by_id)
+
+
+def _known(
+    pool_id: PoolID, slices: list[Slice], everywhere: Sequence[Slice], features: Features, known: Gathered
+) -> Pool | None:
+    if slices[0].node_name:  # a node's own slices are nobody else's
+        return _complete(pool_id, slices, everywhere, features)
+    made = known.setdefault(pool_id, [])
+    for before, pool in made:
+        if before == slices:
+            return pool
+    pool = _complete(pool_id, slices, everywhere, features)
+    made.append((slices, pool))
+    return pool
 
 
 def _by_id(pool: Pool) -> PoolID:

@@ -5,7 +5,7 @@ Nothing here changes during a search; it only remembers what it was asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from headrace.api.quantity import Quantity
 from headrace.cel.errors import CompileError, EvaluationError
@@ -21,9 +21,11 @@ from headrace.devices.allocate.selectors import Selectors
 from headrace.devices.allocate.taints import blocking
 from headrace.devices.allocate.view import State, View
 
+ASKED_AT_ONCE = 64
+
 
 class Problem:
-    """What the search reads. `alls[want.number]` are the devices of a want for all devices, once `enter` has run.
+    """What the search reads. `alls[want.number]` are the devices of a want for all devices, once `entering` is over.
 
     `claims` names the demand's claims (`namespace/name`) in errors: one demand may serve many Pods.
     """
@@ -52,15 +54,15 @@ class Problem:
         """The words with which an error about the want begins."""
         return f"claim {self.claims[want.claim]}, request {want.name}"
 
-    def enter(self) -> None:
-        """Kubernetes' checks before the search; raises the first Failure."""
+    def entering(self) -> Generator[int]:
+        """Kubernetes' checks before the search; raises the first Failure. Yields the number of devices asked about."""
         demand = self.demand
         for claim_number, claim in enumerate(demand.claims):
             fewest = 0
             for number, request in enumerate(claim.requests):
                 for want in request.wants:
                     if want.is_all:
-                        self.alls[want.number] = self._everything(want)
+                        self.alls[want.number] = yield from self._everything(want)
                 is_last = claim_number == len(demand.claims) - 1 and number == len(claim.requests) - 1
                 if demand.is_cut and is_last:
                     break
@@ -76,7 +78,7 @@ class Problem:
     def count(self, want: Want) -> int:
         return len(self.alls[want.number]) if want.is_all else want.count
 
-    def _everything(self, want: Want) -> list[int]:
+    def _everything(self, want: Want) -> Generator[int, None, list[int]]:
         index, found = 0, []
         for pool in self.pools:
             if pool.is_incomplete:
@@ -93,6 +95,8 @@ class Problem:
                 if self.is_selected(want, index) and self._has_room_for_all(want, index, device):
                     found.append(index)
                 index += 1
+                if index % ASKED_AT_ONCE == 0:
+                    yield ASKED_AT_ONCE
         return found
 
     def _has_room_for_all(self, want: Want, index: int, device: Device) -> bool:

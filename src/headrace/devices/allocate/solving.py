@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.devices.allocate.device import Slice
@@ -12,10 +12,10 @@ from headrace.devices.allocate.known import Unknown
 from headrace.devices.allocate.nodes import name_of
 from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.partial import Partial
-from headrace.devices.allocate.problem import Problem
+from headrace.devices.allocate.problem import ASKED_AT_ONCE, Problem
 from headrace.devices.allocate.requests import text_of
 from headrace.devices.allocate.results import allocation_results
-from headrace.devices.allocate.structure import ASKED_AT_ONCE, Structure, structure_is_at_hand, structuring
+from headrace.devices.allocate.structure import Structure, structure_is_at_hand, structuring
 from headrace.devices.allocate.view import View
 from headrace.devices.allocate.walk import Descent, Walk
 
@@ -54,7 +54,7 @@ class Solving:
             self._is_over, self.answer = True, answer
             return
         self.problem = Problem(view, state, known.demand, self._claims, inventory.selectors, inventory.features)
-        self.problem.enter()
+        self._entering: Generator[int] | None = self.problem.entering()
         self._structuring = structuring(self.problem)
 
     def _is_known_at_a_glance(self, inventory: Inventory) -> bool:
@@ -99,11 +99,22 @@ class Solving:
         if self._is_over:
             return True
         end = self.work + work
+        if self._entering is not None and not self._entered(self._entering, end):
+            return False
         if self.walk is None:
             self._set_out(end)
         if self.walk is not None and not self._is_over:
             self._walk_on(self.walk, max(end - self.work, 1))
         return self._is_over
+
+    def _entered(self, entering: Generator[int], end: int) -> bool:
+        while self._before < end:
+            try:
+                self._before += next(entering) * ASKING
+            except StopIteration:
+                self._entering = None
+                return True
+        return False
 
     def _walk_on(self, walk: Walk, work: int) -> None:
         answer = walk.run(work)

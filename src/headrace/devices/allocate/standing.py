@@ -15,7 +15,8 @@ Json = Mapping[str, Any]
 
 WORK_ON_A_NODE = 3_000_000  # some seconds
 LOOKING = 1  # the work that a look at one node counts for
-READING = 10  # and that its pools take when they are read anew, with as much as it has devices
+READING = 10  # and that its pools take when they are read anew, with more for its devices
+READ_AT_ONCE = 8
 
 UNFIT, FITS, FAILS, UNSURE = range(4)
 
@@ -71,8 +72,8 @@ class Standing:
         if number is None:
             return work
         self.verdicts[number] = UNFIT
+        view = inventory.views.get(name)
         try:
-            view = inventory.views.get(name)
             if view is not None:
                 answer = known.answer(view, inventory.states.get(name) or inventory.state(view))
                 if not isinstance(answer, Unknown) and (answer is None or not view.has_many_terms):
@@ -83,10 +84,10 @@ class Standing:
                 self.verdicts[number] = UNFIT if outline is None else FITS
                 return work
             self._solving = name, Solving(inventory.nodes[name], self.claims, inventory)
-            if view is None:
-                work += READING + len(inventory.views[name].devices)
         except Failure as failure:
             self.verdicts[number] = FAILS if failure.fatal else UNFIT
+        if view is None and name in inventory.views:
+            work += READING + len(inventory.views[name].devices) // READ_AT_ONCE
         return work
 
     def _go_on(self, name: str, solving: Solving, work: int) -> int:

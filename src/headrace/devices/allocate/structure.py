@@ -10,12 +10,12 @@ from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
 from headrace.devices.allocate.capacity import CapacityError
-from headrace.devices.allocate.constraints import NO_VALUE, Taken, Value
+from headrace.devices.allocate.constraints import NO_VALUE, Constraint, Taken, Value
 from headrace.devices.allocate.failure import Failure
-from headrace.devices.allocate.problem import Problem
+from headrace.devices.allocate.problem import ASKED_AT_ONCE, Problem
 from headrace.devices.allocate.requests import Want
 
-ASKED_AT_ONCE = 64
+GROUPED_AT_ONCE = 256
 
 Groups = dict[Value, int]  # devices by the value of one attribute
 
@@ -61,9 +61,14 @@ class Structure:
 
 def structuring(problem: Problem) -> Generator[int, None, Structure]:
     """Asks every selector about every distinct device; never raises. Yields the number of devices asked about."""
+    by_attribute: dict[str, Groups] = {}
+    for claim in problem.demand.claims:
+        for constraint in claim.constraints:
+            if constraint.attribute not in by_attribute:
+                by_attribute[constraint.attribute] = yield from _grouped(problem, constraint)
     groups = tuple(
-        tuple(_grouped(problem, claim, number) for number in range(len(each.constraints)))
-        for claim, each in enumerate(problem.demand.claims)
+        tuple([by_attribute[constraint.attribute] for constraint in claim.constraints])
+        for claim in problem.demand.claims
     )
     candidates: list[int] = []
     errors: list[int] = []
@@ -133,8 +138,7 @@ def _fits_empty(problem: Problem, want: Want, index: int) -> bool:
     return problem.amounts(want, index) is not None
 
 
-def _grouped(problem: Problem, claim: int, number: int) -> Groups:
-    constraint = problem.demand.claims[claim].constraints[number]
+def _grouped(problem: Problem, constraint: Constraint) -> Generator[int, None, Groups]:
     known = None if problem.has_lists else problem.view.groups.get(constraint.attribute)
     if known is not None:
         return known
@@ -143,6 +147,8 @@ def _grouped(problem: Problem, claim: int, number: int) -> Groups:
         value = problem.static_value(constraint, index)
         if value is not None:
             groups[value] = groups.get(value, 0) | 1 << index
+        if index % GROUPED_AT_ONCE == GROUPED_AT_ONCE - 1:
+            yield ASKED_AT_ONCE
     if not problem.has_lists:
         problem.view.remember_groups(constraint.attribute, groups)
     return groups

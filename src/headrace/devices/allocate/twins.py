@@ -12,6 +12,7 @@ from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
 from headrace.devices.allocate.structure import Structure
 
+DEVICES_COMPARED = 1_024  # beyond, every device counts as one of its kind: comparing them all would take too long
 CLASSES_COUNTED = 64  # beyond, positions are told apart by the devices themselves: that finds fewer equal, but fast
 
 
@@ -21,10 +22,11 @@ class Twins:
     def __init__(self, problem: Problem, structure: Structure) -> None:
         self.problem, self.structure = problem, structure
         self._has_admin = any(want.is_admin for want in problem.demand.wants)
+        self._are_many = len(problem.devices) > DEVICES_COMPARED
         numbers: dict[Hashable, int] = {}
         self.classes: list[int] = []
         self._class_of: list[int] = []
-        for index in range(len(problem.devices)):
+        for index in () if self._are_many else range(len(problem.devices)):
             number = numbers.setdefault(self._kind(index), len(self.classes))
             if number == len(self.classes):
                 self.classes.append(0)
@@ -73,6 +75,8 @@ class Twins:
 
     def of(self, index: int, partial: Partial) -> int:
         """The devices that are now equal to this one."""
+        if self._are_many:
+            return 1 << index
         mask = self.classes[self._class_of[index]] & ~partial.taken
         if partial.shared:
             own = partial.shared.get(index)
@@ -90,13 +94,17 @@ class Twins:
         for index in shared:
             touched |= 1 << index
         counts: Hashable = (partial.taken, options)
-        if len(self.classes) <= CLASSES_COUNTED:
+        if not self._are_many and len(self.classes) <= CLASSES_COUNTED:
             counts = tuple(
                 ((mask & free & ~touched).bit_count(), (mask & options & ~touched).bit_count()) for mask in self.classes
             )
         shares = tuple(
             sorted(
-                (self._class_of[index], options >> index & 1, tuple(sorted(amounts.items())))
+                (
+                    index if self._are_many else self._class_of[index],
+                    options >> index & 1,
+                    tuple(sorted(amounts.items())),
+                )
                 for index, amounts in shared.items()
             )
         )

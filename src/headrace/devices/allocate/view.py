@@ -5,7 +5,7 @@ Both are values: a search that began goes on with what it began with, whatever e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.devices.allocate.constraints import Value
@@ -125,15 +125,17 @@ class State:
         self.held: dict[int, dict[str, int]] = {}
         self.available: tuple[Counters | None, ...] = ()
         self.groups: tuple[dict[str, Groups], ...] = ()
-        used, is_any_shared = in_use.used, bool(in_use.shares or in_use.consumed)
-        for index, device in enumerate(view.devices) if used or is_any_shared else ():
-            if device.id in used:
-                self.used |= 1 << index
-            if is_any_shared and in_use.is_shared(device.id):
-                self.shared |= 1 << index
-                consumed = in_use.consumed.get(device.id)
-                if consumed is not None:
-                    self.held[index] = dict(consumed)
+        first = 0
+        for pool in view.usable:
+            if pool.id in in_use.by_pool:
+                used, shared = pool.in_use(in_use)
+                self.used |= used << first
+                self.shared |= shared << first
+            first += len(pool.devices)
+        for index in _bits(self.shared):
+            consumed = in_use.consumed.get(view.devices[index].id)
+            if consumed is not None:
+                self.held[index] = dict(consumed)
         self.key: Hashable = self.used
         if view.is_simple and not self.shared:
             return
@@ -147,6 +149,13 @@ class State:
             tuple(None if left is None else tuple(sorted(left.items())) for left in self.available),
             tuple(tuple(sorted(each.items(), key=str)) for each in self.groups),
         )
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        mask ^= low
+        yield low.bit_length() - 1
 
 
 def _has_many_terms(holder: Json) -> bool:

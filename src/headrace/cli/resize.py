@@ -163,11 +163,12 @@ async def _history(name: str, target: Target) -> None:
 
 def _row(action: dict[str, Any]) -> list[str]:
     spec, status = action["spec"], action.get("status") or {}
+    current = spec.get("current") or status.get("before") or {}
     cause = spec.get("cause") or {}
     return [
         action["metadata"]["creationTimestamp"],
         spec["workload"].partition("/")[2],
-        _words({name: (spec.get("current") or {}).get(name, "?") for name in spec["target"]}),
+        _words({name: current.get(name, "?") for name in spec["target"]}),
         _words(status.get("target") or spec["target"]),
         " ".join(str(cause[each]) for each in ("policy", "reason", "metric") if cause.get(each)),
         status.get("state", "Pending"),

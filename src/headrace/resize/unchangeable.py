@@ -26,8 +26,9 @@ def infeasible(names: Iterable[str], runtime: str) -> str:
         return ""
     which = "a type of resource" if len(found) == 1 else "types of resources"
     are = "is" if len(found) == 1 else "are"
+    where = f"the {runtime} runtime" if runtime else "the node's runtime"
     return (
-        f"{', '.join(found)} {are} {which} that the {runtime or 'node'} runtime cannot change while the workload runs, "
+        f"{', '.join(found)} {are} {which} that {where} cannot change while the workload runs, "
         "only with its restart: change the Pod and create it anew"
     )
 

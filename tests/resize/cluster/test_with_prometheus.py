@@ -57,12 +57,13 @@ def test_usage_and_a_query_of_prometheus_resize_pods(here: World, kubeconfig: Pa
     )
     here.runs("scraped", "web", "slow", "fast")
     with controllers(here, kubeconfig, "--prometheus", scraped.url):
-        here.until("refused", lambda: "bad_data" in here.condition("scraped", "MetricsUnavailable")[1])
+        here.until("refused", lambda: "bad_data" in here.condition("scraped", "MetricsUnavailable", "asked")[1])
         scraped.answers[LATENCY] = [(450.0, {"pod": "slow"}), (120.0, {"pod": "fast"})]
         scraped.used["scraped/web/app"] = (0.095, 10 * MI)
         here.until("grown", lambda: here.limits("scraped", "web")[1]["cpu"] == 200)
         here.until("grown", lambda: here.limits("scraped", "slow")[1] == {"cpu": 100, "memory": 128 * MI})
-        here.until("measured", lambda: here.condition("scraped", "MetricsUnavailable")[0] == "False")
+        here.until("measured", lambda: here.condition("scraped", "MetricsUnavailable", "asked")[0] == "False")
+        assert here.condition("scraped", "MetricsUnavailable") == ("", ""), "that one's bad query is no other's"
         assert here.limits("scraped", "fast")[0] == {"cpu": 100, "memory": 64 * MI}
         causes = {
             each["spec"]["workload"]: (each["spec"]["cause"]["metric"], each["spec"]["cause"]["policy"])

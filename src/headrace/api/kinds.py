@@ -1,24 +1,24 @@
 """The kinds that code names: group, version, kind, plural and scope, as discovery would tell them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
+    """`resource` is `pods`, `deployments.apps`: how Kubernetes names it in messages, and how rows are keyed."""
+
     group: str
     version: str
     kind: str
     plural: str
     namespaced: bool = True
+    api_version: str = field(init=False, repr=False, compare=False)
+    resource: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """`pods`, `deployments.apps`: how Kubernetes names a resource in messages, and how rows are keyed."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def __post_init__(self) -> None:
+        # Worked out once: each read and write of an object asks for them.
+        object.__setattr__(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
+        object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)

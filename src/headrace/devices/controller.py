@@ -50,9 +50,19 @@ class PodClaims:
     # What the caches show to be done costs no look: most changes of Pods and claims are the end of what was done here.
 
     def _unless_done(self, before: Object | None, after: Object | None) -> Iterable[str]:
-        if after is None or not (after.get("spec") or {}).get("resourceClaims"):
+        if after is None or not (after.get("spec") or {}).get("resourceClaims") or self._is_served(after):
             return ()
         return (key_of(after),) if plan.plan_pod(self._seen(after), 0.0) else ()
+
+    def _is_served(self, pod: Object) -> bool:
+        """Whether its status names claims that are there and its own: then the plan is empty, and is not made."""
+        for entry in pod["spec"]["resourceClaims"]:
+            if entry.get("resourceClaimTemplateName") is not None:
+                name = plan.claim_of_entry(pod, entry)
+                claim = self._claims.get(f"{namespace_of(pod)}/{name}") if name is not None else None
+                if claim is None or not plan.is_owned_by(claim, pod):
+                    return False
+        return True
 
     def _owners(self, before: Object | None, after: Object | None) -> Iterable[str]:
         for key in owning_pods(before, after):

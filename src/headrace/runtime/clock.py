@@ -23,11 +23,16 @@ class Clock(Protocol):
 class LoopClock:
     """The running event loop's time. A loop of virtual time makes everything built on this clock virtual too."""
 
+    _loop: asyncio.AbstractEventLoop | None = None
+
     def __init__(self, wall: Callable[[], float]) -> None:
         self.wall = wall
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        # Kept, because asking for the running loop is a system call each time (it might be a fork).
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

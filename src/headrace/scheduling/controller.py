@@ -73,6 +73,7 @@ class Scheduler:
         self._deciding = asyncio.Lock()
         self._refusals: Refusals[str] = Refusals()
         self._gave_up: dict[str, int] = {}
+        self._looked: tuple[Object, Wanted] | None = None
         self._binding: set[str] = set()  # decided in full: only a failure of its writes makes it looked at again
         self.sources: Sequence[Source] = (
             Source(self._pods, self._after_pod),
@@ -157,6 +158,7 @@ class Scheduler:
             return Seen(pod, (), waiting=told)
         if given := next((each for each in claim_keys(pod) if self.view.is_given(each, key)), ""):
             return Seen(pod, (), waiting=f"resource claim {given} is in the process of being allocated")
+        self._looked = None
         wanted = self._wanted(pod)
         claims, blocked = self._claims_of(pod)
         made = self._claims.get(f"{namespace_of(pod)}/{extended.claim_name(pod)}") if wanted.backed else None
@@ -184,9 +186,13 @@ class Scheduler:
         return offers_of(replace(e, reasons=told) if e.node == refusal.node else e for e in offers.all())
 
     def _wanted(self, pod: Object) -> Wanted:
-        spec: Fields = pod.get("spec") or {}
-        backed = frozenset(name for name in extended.asked(pod) if name in self.view.class_of)
-        return Wanted(key_of(pod), spec, contribution(pod).admitted(), host_ports(spec), backed)
+        """What was found out in a look serves its plan, which follows at once."""
+        if self._looked is None or self._looked[0] is not pod:
+            spec: Fields = pod.get("spec") or {}
+            backed = frozenset(name for name in extended.asked(pod) if name in self.view.class_of)
+            wanted = Wanted(key_of(pod), spec, contribution(pod).admitted(), host_ports(spec), backed)
+            self._looked = pod, wanted
+        return self._looked[1]
 
     def _backed(self, placement: Placement, pod: Object, wanted: Wanted) -> Placement:
         candidate = self.view.candidate(placement.node)

@@ -79,7 +79,8 @@ class DeviceSearch:
             if not isinstance(outcome, Allocated):
                 found[node] = replace(each, reasons=(self._words(outcome, nodes, node, claims),))
                 continue
-            chosen = replace(each, allocations=dict(zip(claims, outcome.results, strict=True)))
+            allocations = dict(zip(claims, outcome.results, strict=True))
+            chosen = Placement(node, score=each.score, allocations=allocations, backing=each.backing)
             if not has_alternatives(claims.values()):
                 return [chosen], ""  # the others stay unsearched: they fit no better, and one is enough
             found[node], ranks[node] = chosen, rank(list(claims.values()), outcome.results)

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from bench.allocate.clusters import ASKED, Case, cluster, inventory, new_ids
 from bench.allocate.peer import Peer
 from headrace.devices.allocate.allocator import Allocated, Outcome, Search
@@ -154,11 +156,42 @@ def cold(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
                 pass
             return time.perf_counter() - begun
 
+        fitting = sum(1 for _ in fitting_names(case))
         for _ in range(rounds):
             theirs = peer.ask(case, mode="cold", seconds=seconds)
+            if theirs.get("fitting", 0) != fitting:
+                row.remarks.append("DIFFERENT")
             row.theirs = min(row.theirs or float("inf"), theirs["times"][0] / 1e9)
             row.ours = min(row.ours, best(once, seconds))
         row.remarks.append(f"reading the events that made the index: {shown(load)}")
+        yield row
+
+
+def fitting_names(case: Case) -> Iterator[str]:
+    standing = Standing(inventory(case), case["claims"])
+    while not standing.run(SLICE):
+        pass
+    return standing.names()
+
+
+def starts(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
+    """The cold case from the slices' bytes on: protobuf there, as the scheduler asks for them, JSON here."""
+    for name, asked in ASKED.items():
+        case, row = cluster(nodes, asked), Row(f"{nodes}x8 {name}, from bytes")
+        encoded = [orjson.dumps(each) for each in case["slices"]]
+
+        def once(case: Case = case, encoded: list[bytes] = encoded) -> float:
+            begun = time.perf_counter()
+            made = inventory({**case, "slices": [orjson.loads(each) for each in encoded]})
+            standing = Standing(made, case["claims"])
+            while not standing.run(SLICE):
+                pass
+            return time.perf_counter() - begun
+
+        for _ in range(rounds):
+            theirs = peer.ask(case, mode="start", seconds=seconds)
+            row.theirs = min(row.theirs or float("inf"), theirs["times"][0] / 1e9)
+            row.ours = min(row.ours, best(once, seconds))
         yield row
 
 
@@ -222,6 +255,7 @@ def main() -> None:
             shapes(peer, again, asked.seconds, asked.rounds, keep=True),
             *(filtering(peer, nodes, asked.seconds, asked.rounds) for nodes in asked.nodes),
             *(cold(peer, nodes, asked.seconds, asked.rounds) for nodes in asked.nodes),
+            *(starts(peer, nodes, asked.seconds, asked.rounds) for nodes in asked.nodes),
             streams(peer, 1000, 400),
         )
         for section in sections:

@@ -6,7 +6,6 @@ the first error, which `Demand.error` holds until the wants before it have been 
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from headrace.api.quantity import Quantity, parse
@@ -29,9 +28,10 @@ class Check:
     expression: str
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # frozen ones take three times as long to make
 class Want:
-    """One request or subrequest, ready to be searched. `number` is its place among all wants of the demand."""
+    """One request or subrequest, ready to be searched; never changed. `number` is its place among all wants of the
+    demand."""
 
     number: int
     claim: int
@@ -56,51 +56,44 @@ class Want:
         return self.checks, amounts, tolerations
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Request:
     name: str
     wants: tuple[Want, ...]
     is_prioritized: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Claim:
     requests: tuple[Request, ...]
     constraints: tuple[Constraint, ...]
     config: Sequence[Json]
 
 
-@dataclass(frozen=True, eq=False)
 class Demand:
-    """All claims of one Pod. With an error, the last claim's last request may be cut short (`is_cut`)."""
+    """All claims of one Pod. With an error, the last claim's last request may be cut short (`is_cut`).
 
-    claims: tuple[Claim, ...]
-    wants: tuple[Want, ...]
-    error: Failure | None
-    is_cut: bool
+    `positions`: claim and request of each want, by its number. `starts`: what each claim's constraints have taken at
+    first.
+    """
 
-    @cached_property
-    def has_all(self) -> bool:
-        return any(want.is_all for want in self.wants)
+    __slots__ = ("claims", "error", "has_all", "has_match", "is_cut", "positions", "starts", "wants")
 
-    @cached_property
-    def has_match(self) -> bool:
-        return any(not constraint.is_distinct for claim in self.claims for constraint in claim.constraints)
-
-    @cached_property
-    def positions(self) -> dict[int, tuple[int, int]]:
-        """Claim and request of each want, by its number."""
-        return {
-            want.number: (claim, request)
-            for claim, each in enumerate(self.claims)
-            for request, of in enumerate(each.requests)
-            for want in of.wants
-        }
-
-    @cached_property
-    def starts(self) -> list[tuple[Taken, ...]]:
-        """What each claim's constraints have taken at first."""
-        return [tuple([constraint.start for constraint in claim.constraints]) for claim in self.claims]
+    def __init__(
+        self, claims: tuple[Claim, ...], wants: tuple[Want, ...], error: Failure | None, *, is_cut: bool
+    ) -> None:
+        self.claims, self.wants, self.error, self.is_cut = claims, wants, error, is_cut
+        self.has_all = self.has_match = False
+        self.positions: dict[int, tuple[int, int]] = {}
+        self.starts: list[tuple[Taken, ...]] = []
+        for number, claim in enumerate(claims):
+            self.starts.append(tuple([each.start for each in claim.constraints]) if claim.constraints else ())
+            for each in claim.constraints:
+                self.has_match = self.has_match or not each.is_distinct
+            for at, request in enumerate(claim.requests):
+                for want in request.wants:
+                    self.positions[want.number] = number, at
+                    self.has_all = self.has_all or want.is_all
 
 
 class _Stop(Exception):
@@ -119,7 +112,7 @@ def read_claims(claims: Sequence[Json], classes: Mapping[str, Json], features: F
     except _Stop as stop:
         error = stop.failure
         reader.cut()
-    return Demand(tuple(reader.claims), tuple(reader.wants), error, reader.is_cut)
+    return Demand(tuple(reader.claims), tuple(reader.wants), error, is_cut=reader.is_cut)
 
 
 class _Reader:

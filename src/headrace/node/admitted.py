@@ -12,6 +12,7 @@ from headrace.node.pod import Container
 from headrace.node.runtimes.protocol import Limits
 
 PAGE_BYTES = 4096
+RESTART = "RestartContainer"
 SHARES_SLACK_MILLI = 2  # cpu.shares and cpu.weight are coarser than millicores
 
 
@@ -31,6 +32,27 @@ def allocated(container: Container, status: Mapping[str, Any]) -> dict[str, str]
     if recorded is None:
         return _of_spec(container)
     return {name: str(amount) for name, amount in recorded.items()}
+
+
+def wants_restart(container: Container, status: Mapping[str, Any], id: str) -> bool:
+    """Whether a resize that is admitted and not yet in force is of a resource whose resizePolicy is RestartContainer.
+
+    Compared with what was told last, not with the cgroup: a change by somebody else is put right without a restart.
+    Memory requests are enforced by nothing, so a change of theirs restarts nobody.
+    """
+    told = status.get("resources")
+    if not told or str(status.get("containerID")).rpartition("/")[2] != id:  # nothing is told of this run yet
+        return False
+    limits, is_told = admitted(container, status), _told(told)
+    cpu = (limits.cpu_milli, limits.cpu_shares_milli) != (is_told.cpu_milli, is_told.cpu_shares_milli)
+    memory = _pages(limits.memory_bytes) != _pages(is_told.memory_bytes)
+    restarting = {each.get("resourceName") for each in container.resize_policy if each.get("restartPolicy") == RESTART}
+    return (cpu and "cpu" in restarting) or (memory and "memory" in restarting)
+
+
+def _told(resources: Mapping[str, Any]) -> Limits:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    return _limits({**requests, **{f"limits.{name}": amount for name, amount in limits.items()}})
 
 
 def is_met(limits: Limits, actual: Limits) -> bool:

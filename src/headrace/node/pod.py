@@ -40,6 +40,7 @@ class Container(_View, frozen=True):
     ports: list[dict[str, Any]] = field(default_factory=list)
     resources: dict[str, Any] = field(default_factory=dict)
     volume_mounts: list[dict[str, Any]] = field(default_factory=list)
+    resize_policy: list[dict[str, Any]] = field(default_factory=list)
     restart_policy: str | None = None
     lifecycle: dict[str, Any] | None = None
     security_context: dict[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import POD
 from headrace.node import sources, volumes
 from headrace.node.actuator import Actuators, Told, words
-from headrace.node.admitted import admitted, desired, reported
+from headrace.node.admitted import admitted, desired, reported, wants_restart
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem, DriverGone
@@ -131,8 +131,8 @@ class PodWorker:
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             runs = runs_of(self.pod, container.name, states)
             actuator = self._means.actuators.get(runs[-1].state.id) if runs and runs[-1].is_running else None
-            if actuator is not None:
-                status = self.pod.container_status(container.name)
+            status = self.pod.container_status(container.name)
+            if actuator is not None and not wants_restart(container, status, actuator.id):
                 actuator.aim(admitted(container, status), self.pod.version)
 
     def hurry(self) -> None:
@@ -473,6 +473,9 @@ class PodWorker:
             self._probes.watch(container, runs[-1].state)
             status = seen.pod.container_status(container.name)
             limits = admitted(container, status)
+            if wants_restart(container, status, runs[-1].state.id):
+                resizing = resizing or Problem("", "")
+                continue  # it keeps what it has until it has ended
             self._held.add(runs[-1].state.id)
             actuator = self._means.actuators.hold(runs[-1].state.id, limits, seen.pod.version, self._told)
             if not actuator.is_converged and actuator.problem is None:

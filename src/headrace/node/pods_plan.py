@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.api.times import from_time
+from headrace.node.admitted import wants_restart
 from headrace.node.containers import Memory, Problem, Run, Setup, is_started, runs_of
 from headrace.node.pod import Container, Pod, is_sidecar
 from headrace.node.runtimes.protocol import ContainerState
@@ -22,6 +23,7 @@ KEPT_RUNS = 2  # the current one and the one before, which `lastState` and `logs
 
 NO_COMMAND = "ImageNotSupported"
 CONFIG_ERROR = "CreateContainerConfigError"
+RESIZED_BY_RESTART = "its resizePolicy restarts it to be resized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ def next_start(container: Container, seen: Seen) -> tuple[int, int, float]:
     attempt, count, at = 0, 0, 0.0
     if runs:
         last = runs[-1]
+        if wants_restart(container, seen.pod.container_status(container.name), last.state.id):
+            return last.attempt + 1, short_runs(last, memory), 0.0  # asked for, not a failure
         count = short_runs(last, memory)
         attempt, at = (
             last.attempt + 1,
@@ -195,6 +199,21 @@ def _running(seen: Seen, now: float) -> list[Action]:
 
 
 def _converge(container: Container, seen: Seen, now: float) -> list[Action]:
+    return [*_superseded(container, seen, now), *_newest(container, seen, now)]
+
+
+def _superseded(container: Container, seen: Seen, now: float) -> list[Action]:
+    """Somebody has started a former run again beside the one that took its place: nothing is charged for both."""
+    memory = seen.memory.get(container.name, Memory())
+    former = runs_of(seen.pod, container.name, seen.states)[:-1]
+    why = "a newer one has taken its place"
+    grace = seen.pod.grace_seconds
+    return [
+        action for run in former if run.is_running for action in _stop(container.name, run, memory, grace, why, now)
+    ]
+
+
+def _newest(container: Container, seen: Seen, now: float) -> list[Action]:
     pod = seen.pod
     runs = runs_of(pod, container.name, seen.states)
     last = runs[-1] if runs else None
@@ -202,6 +221,8 @@ def _converge(container: Container, seen: Seen, now: float) -> list[Action]:
     if last is not None and last.is_running:
         if memory.unhealthy and memory.judged == last.attempt:
             return _stop(container.name, last, memory, pod.grace_seconds, memory.unhealthy, now)
+        if wants_restart(container, pod.container_status(container.name), last.state.id):
+            return _stop(container.name, last, memory, pod.grace_seconds, RESIZED_BY_RESTART, now)
         return []
     if last is not None and (not restarts(container, pod, last) or _sidecars_are_done(container, seen)):
         return []

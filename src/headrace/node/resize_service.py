@@ -9,7 +9,7 @@ import grpc
 
 from headrace.api.kinds import POD
 from headrace.node.actuator import Actuator, Actuators, words
-from headrace.node.admitted import admitted
+from headrace.node.admitted import admitted, wants_restart
 from headrace.node.containers import runs_of
 from headrace.node.pod import view
 from headrace.node.pod_worker import PodWorker
@@ -45,6 +45,12 @@ class ResizeService:
                 f"but {words(limits)} is allocated at revision {pod.version}; resize the Pod first",
             )
         actuator = self._actuator(worker, container)
+        if wants_restart(pod.container(container), pod.container_status(container), actuator.id):
+            worker.wake()
+            raise Refused(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"{request.workload_id} is restarted to be resized, as its resizePolicy says: ask again when it runs",
+            )
         actuator.aim(limits, pod.version)
         await actuator.converge()
         worker.wake()

@@ -1,0 +1,108 @@
+"""resizePolicy: a resource that says RestartContainer is resized by a restart, all others in place."""
+
+import pytest
+
+from headrace.api.kinds import POD
+from headrace.node.admitted import wants_restart
+from headrace.node.pod import view
+from headrace.node.runtimes.protocol import Limits
+from tests.node.agent.home import container, create, is_running, open_store, pod, running_agent, until, wall
+from tests.node.agent.simulated_runtime import SimulatedRuntime
+
+MIB = 2**20
+RESTARTS_FOR_MEMORY = [
+    {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+    {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+]
+
+
+def restarts_of(obj):
+    return obj["status"]["containerStatuses"][0]["restartCount"]
+
+
+def limits_told(obj):
+    return (obj["status"]["containerStatuses"][0].get("resources") or {}).get("limits")
+
+
+async def admit(store, cpu, memory):
+    record = {"cpu": cpu, "memory": memory, "limits.cpu": cpu, "limits.memory": memory}
+    fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": record}]}}
+    await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+
+
+async def running_pod(store):
+    amounts = {"cpu": "500m", "memory": "64Mi"}
+    main = container(resources={"requests": amounts, "limits": amounts}, resizePolicy=RESTARTS_FOR_MEMORY)
+    await create(store, pod(containers=[main], terminationGracePeriodSeconds=5))
+    return await until(store, lambda found: is_running(found) and limits_told(found))
+
+
+@pytest.mark.looptime
+async def test_memory_is_resized_by_a_restart_at_once_and_cpu_in_place(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path):
+        created = await running_pod(store)
+        first = f"{created['metadata']['uid']}_main_0"
+        await admit(store, "700m", "64Mi")
+        told = await until(store, lambda found: limits_told(found) == {"cpu": "700m", "memory": "64Mi"})
+        assert restarts_of(told) == 0
+        for number, memory in enumerate(("32Mi", "128Mi", "96Mi"), start=1):  # no pause after the second either
+            began = wall()
+            await admit(store, "700m", memory)
+            wanted = {"cpu": "700m", "memory": memory}
+            told = await until(store, lambda found, wanted=wanted: is_running(found) and limits_told(found) == wanted)
+            assert restarts_of(told) == number
+            assert wall() - began < 1.0
+        assert runtime.signals == [(f"{first[:-1]}{number}", 15) for number in range(3)]
+        assert [limits for id, limits in runtime.applied if id == first] == [Limits(700, 64 * MIB, 700)]
+
+
+@pytest.mark.looptime
+async def test_a_hand_edit_of_such_a_resource_is_put_right_without_a_restart(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path, sync_seconds=1.0):
+        created = await running_pod(store)
+        id = f"{created['metadata']['uid']}_main_0"
+        runtime.limits[id] = Limits(500, 16 * MIB, 500)
+        await until(store, lambda found: runtime.limits[id].memory_bytes == 64 * MIB)
+        assert runtime.signals == []
+
+
+@pytest.mark.looptime
+async def test_an_agent_that_was_killed_before_the_restart_does_it_when_it_is_back(tmp_path):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    async with running_agent(store, runtime, tmp_path):
+        await running_pod(store)
+    await admit(store, "500m", "128Mi")
+    async with running_agent(store, runtime, tmp_path):
+        told = await until(store, lambda found: limits_told(found) == {"cpu": "500m", "memory": "128Mi"})
+        assert restarts_of(told) == 1
+
+
+ALLOCATED = {"cpu": "500m", "memory": "64Mi", "limits.cpu": "500m", "limits.memory": "64Mi"}
+TOLD = {"requests": {"cpu": "500m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told", "restarting", "expected"),
+    [
+        pytest.param({}, TOLD, "memory", False, id="all is in force"),
+        pytest.param({"limits.memory": "65Mi"}, TOLD, "memory", True, id="another memory limit"),
+        pytest.param({"limits.memory": "65Mi"}, TOLD, "cpu", False, id="another memory limit, cpu restarts"),
+        pytest.param({"memory": "32Mi"}, TOLD, "memory", False, id="a memory request is enforced by nothing"),
+        pytest.param({"cpu": "400m"}, TOLD, "cpu", True, id="another cpu request"),
+        pytest.param({"limits.cpu": "600m"}, TOLD, "cpu", True, id="another cpu limit"),
+        pytest.param({"limits.cpu": "0.5", "cpu": "0.5"}, TOLD, "cpu", False, id="the same in other words"),
+        pytest.param({"limits.memory": "67108865"}, TOLD, "memory", False, id="the same page"),
+        pytest.param({"limits.memory": "65Mi"}, {}, "memory", False, id="nothing was told yet"),
+        pytest.param({}, {"requests": {"cpu": "500m"}, "limits": {"cpu": "500m"}}, "memory", True, id="a first limit"),
+    ],
+)
+def test_when_a_resize_needs_a_restart(changed, told, restarting, expected):
+    policy = [{"resourceName": restarting, "restartPolicy": "RestartContainer"}]
+    obj = pod(containers=[container(resources={}, resizePolicy=policy)])
+    obj["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    [main] = view(obj).spec.containers
+    status = {"allocatedResources": ALLOCATED | changed, "resources": told, "containerID": "process://u_main_0"}
+    assert wants_restart(main, status, "u_main_0") is expected
+    assert not wants_restart(main, status, "u_main_1")  # the next run, of which nothing is told

@@ -66,7 +66,9 @@ class Problem:
                 is_last = claim_number == len(demand.claims) - 1 and number == len(claim.requests) - 1
                 if demand.is_cut and is_last:
                     break
-                least = min(self.count(want) for want in request.wants)
+                least = self.count(request.wants[0])
+                if len(request.wants) > 1:
+                    least = min([self.count(want) for want in request.wants])
                 if least > RESULTS_PER_CLAIM - fewest:
                     where = f"claim {self.claims[claim_number]}, request {request.name}"
                     text = f"{where}: adding {least} devices exceeds the claim limit of {RESULTS_PER_CLAIM}"

@@ -12,6 +12,8 @@ from headrace.devices.allocate.view import View
 
 Json = Mapping[str, Any]
 
+_BINDING = ("bindingConditions", "bindingFailureConditions")
+
 
 def allocation_results(
     view: View, demand: Demand, claims: Sequence[str], features: Features, answer: Partial, share_ids: Iterator[str]
@@ -43,16 +45,17 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     device, want = view.devices[pick.index], pick.want
     driver, pool, name = device.id
     result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
-    result |= extras_of(want)
+    if want.is_admin or want.tolerations:
+        result |= extras_of(want)
     if features.DeviceBindingAndStatus:
-        for field in ("bindingConditions", "bindingFailureConditions"):
+        for field in _BINDING:
             if device.spec.get(field):
                 result[field] = list(device.spec[field])
     if pick.amounts is not None:
         result["shareID"] = next(share_ids)
         if pick.amounts:
             result["consumedCapacity"] = {key: str(amount) for key, amount in sorted(pick.amounts.items())}
-    if features.is_experimental and device.slice.skip_operations:
+    if device.slice.skip_operations and features.is_experimental:
         result["skipNodeOperations"] = list(device.slice.skip_operations)
     return result
 

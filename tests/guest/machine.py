@@ -18,8 +18,8 @@ from tests.guest.kernel import MODULES, Kernel
 MEMORY_MIB = 1536
 SWAP_MIB = 128  # so that limits are seen to come without it
 # Its clock goes by the instructions it has executed (2**2 ns each): a busy machine outside makes the guest's time slow,
-# not the guest. So no deadline inside is missed, and its timer's ticks cannot use up what little it gets. QEMU does that
-# well with one CPU only.
+# not the guest. So no deadline inside is missed, and its timer's ticks cannot use up what little it gets. QEMU does
+# that well with one CPU only.
 INSTRUCTION_SHIFT = 2
 CPUS = 1
 CONSOLE_LINES = 60  # told when it dies

@@ -32,10 +32,10 @@ def cases() -> list[dict[str, Any]]:
 async def answers(client: Client, case: dict[str, Any], group: str = "rules.example.com") -> dict[str, Any]:
     """What a server says of the definition and of each write. A group serves for one case."""
     kind = Kind(group, "v1", "Ruled", "ruleds", True)
-    said = await _causes(client, "POST", collection_path(kinds.CUSTOM_RESOURCE_DEFINITION, ""), _definition(kind, case))
+    said = await causes(client, "POST", collection_path(kinds.CUSTOM_RESOURCE_DEFINITION, ""), _definition(kind, case))
     if said:
         return {"definition": said, "writes": []}
-    await asyncio.wait_for(_served(client, kind), DEADLINE_SECONDS)
+    await asyncio.wait_for(served(client, kind), DEADLINE_SECONDS)
     return {"definition": [], "writes": [await _write(client, kind, each) for each in case["writes"]]}
 
 
@@ -55,17 +55,17 @@ async def _write(client: Client, kind: Kind, write: dict[str, Any]) -> Causes:
     """A new object with this `spec`, in place of an earlier one, or with `change` another `spec` for that."""
     path = object_path(kind, NAMESPACE, "one")
     if write.get("change"):
-        return await _causes(client, "PATCH", path, [{"op": "replace", "path": "/spec", "value": write["spec"]}])
+        return await causes(client, "PATCH", path, [{"op": "replace", "path": "/spec", "value": write["spec"]}])
     try:
         await client.request("DELETE", path)
     except ApiError as error:
         if error.code != 404:
             raise
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "one"}, "spec": write["spec"]}
-    return await _causes(client, "POST", collection_path(kind, NAMESPACE), body)
+    return await causes(client, "POST", collection_path(kind, NAMESPACE), body)
 
 
-async def _causes(client: Client, method: str, path: str, body: Any) -> Causes:
+async def causes(client: Client, method: str, path: str, body: Any) -> Causes:
     try:
         content_type = JSON_PATCH if method == "PATCH" else "application/json"
         await client.request(method, path, body=body, content_type=content_type)
@@ -77,7 +77,7 @@ async def _causes(client: Client, method: str, path: str, body: Any) -> Causes:
     return []
 
 
-async def _served(client: Client, kind: Kind) -> None:
+async def served(client: Client, kind: Kind) -> None:
     while True:
         try:
             await client.request("GET", collection_path(kind, NAMESPACE))

@@ -55,6 +55,18 @@ def asked(name="main", attempt=0, *, at):
         ),
         pytest.param(seen(a_pod(IMAGE_ONLY, "other")), (Start("other", 0, 0),), id="and holds nobody else back"),
         pytest.param(seen(None, running()), (), id="a running container is left alone"),
+        pytest.param(
+            seen(None, running(attempt=0), running(attempt=1)),
+            (Terminate("main", the(), "a newer one has taken its place"),),
+            id="a former run that somebody has started again is stopped",
+        ),
+        pytest.param(
+            seen(
+                a_pod(terminationGracePeriodSeconds=5), running(attempt=0), running(attempt=1), memory=asked(at=NOW - 9)
+            ),
+            (Kill("main", the()),),
+            id="and killed when its grace period is over",
+        ),
         pytest.param(seen(None, exited()), (Start("main", 1, 1),), id="the first end is followed by a start at once"),
         pytest.param(
             seen(None, exited(attempt=1), memory={"main": after(1)}),

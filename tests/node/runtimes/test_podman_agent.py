@@ -167,3 +167,25 @@ async def test_while_podman_is_gone_limits_are_still_read_and_it_goes_on_when_it
         [after] = await asyncio.wait_for(pending, 10)
         assert after.pid == before.pid
         await until(store, is_gone)
+
+
+async def test_a_former_container_that_somebody_starts_again_is_stopped(service: Service, tmp_path: Path) -> None:
+    """Stopped by hand, replaced by the agent, and started by hand again: nothing is charged for a second one."""
+    async with at_home(service, tmp_path) as (store, runtime):
+        main = container("main", image=IMAGE, command=["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"])
+        await create(store, pod(containers=[main], terminationGracePeriodSeconds=5))
+        await until(store, is_running)
+        [first] = await runtime.list()
+        await runtime.signal(first.id, 15)
+
+        def replaced(told: Any) -> bool:
+            [status] = told["status"]["containerStatuses"]
+            return bool(status["restartCount"] == 1 and "running" in status["state"])
+
+        await until(store, replaced)
+        await asyncio.to_thread(service.podman, "start", runtime._name(first.id))
+
+        async def only_the_newer_runs() -> bool:
+            return [each.id for each in await runtime.list() if each.state == "running"] == [f"{first.id[:-1]}1"]
+
+        await eventually(only_the_newer_runs)

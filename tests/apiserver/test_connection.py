@@ -164,6 +164,16 @@ async def test_headers_that_trickle_are_timed_out(server: Serving, monkeypatch: 
         assert await ended(streams), "a line on which nothing is said"
 
 
+async def test_headers_that_trickle_after_another_request_are_timed_out_too(
+    server: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
+    async with opened(server) as streams:
+        assert (await answer(streams, GET + b"\r\n" + b"GET / HTTP/1.1\r\n"))[0] == 200
+        assert (await answer(streams, b""))[0] == 408
+        assert await ended(streams)
+
+
 async def test_a_body_that_stops_coming_is_timed_out(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_IDLE_SECONDS", 0.05)
     monkeypatch.setattr(connection, "LINGER_SECONDS", 0.05)

@@ -243,7 +243,8 @@ class Connection(asyncio.Protocol):
             self._answering = following = self._pipeline.popleft()
             self._loop.call_soon(self._owner.begin, following)  # not from here: a long line of them would nest
         elif exchange.complete:
-            self._due = self._loop.time() + IDLE_SECONDS
+            # The next request may have begun already, and its headers have their own time.
+            self._due = self._loop.time() + (HEADER_SECONDS if self._in_headers else IDLE_SECONDS)
         else:
             # An answer may come before its body has: closing at once would make the client lose the answer too.
             self._linger_bytes = LINGER_BYTES

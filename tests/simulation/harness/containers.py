@@ -30,6 +30,10 @@ class Container:
     limits: Limits
     memory_used: int = 16 * MEBIBYTE
     drifted: bool = False
+    demand_milli: int = 50
+    cpu_seconds: float = 0.0
+    periods: int = 0
+    throttled_periods: int = 0
 
     @property
     def is_running(self) -> bool:

@@ -12,7 +12,10 @@ from headrace.api import kinds
 from headrace.devices.controller import Claims, PodClaims, Unconfirmed
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
+from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy_manager import PolicyManager, look_when_measured
 from headrace.resize.reservations import Reservations
+from headrace.resize.scraper import Scraper
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.runtime.metrics import ControllerMetrics
@@ -31,6 +34,7 @@ COLLECTED = (
     kinds.CONFIG_MAP,
     kinds.RESOURCE_CLAIM,
     kinds.RESOURCE_SCALING_ACTION,
+    kinds.RESIZE_POLICY,
 )
 CONTENT = (
     kinds.POD,
@@ -41,6 +45,7 @@ CONTENT = (
     kinds.EVENT,
     kinds.RESOURCE_SCALING_ACTION,
     kinds.CAPACITY_RESERVATION,
+    kinds.RESIZE_POLICY,
 )
 
 
@@ -49,8 +54,8 @@ async def _yield_now() -> None:
 
 
 def control_plane(
-    store: Store, wall: Callable[[], float], random: Random, unconfirmed: Unconfirmed
-) -> ControllerManager:
+    store: Store, wall: Callable[[], float], random: Random, unconfirmed: Unconfirmed, monitoring: Monitoring
+) -> tuple[ControllerManager, Scraper]:
     """`unconfirmed` asks the ledger of the server, as it is to the controllers that run beside it."""
     clock = LoopClock(wall)
     manager = ControllerManager(
@@ -64,6 +69,9 @@ def control_plane(
     manager.add(ResourceManager(informers))
     manager.add(Reservations(informers))
     manager.add(ActionController(informers, CollectorRegistry()))
+    monitoring.attach(informers, CollectorRegistry())
+    policies = PolicyManager(informers, monitoring, wall)
+    look_when_measured(policies, manager.add(policies), monitoring)
     manager.add(
         Scheduler(
             informers,
@@ -80,4 +88,4 @@ def control_plane(
     manager.add(NodeLifecycle(informers, clock))
     manager.add(PodCollector(informers, store, clock), workers=1)
     manager.add(EventTTL(informers, store), workers=1)
-    return manager
+    return manager, Scraper(informers, monitoring, clock, structlog.get_logger())

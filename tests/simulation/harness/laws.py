@@ -1,13 +1,16 @@
 """What must hold after every step. A step is a commit of the store, or a change of what runs on a node."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.api.kinds import CAPACITY_RESERVATION, RESOURCE_CLAIM
+from headrace.api.kinds import CAPACITY_RESERVATION, RESIZE_POLICY, RESOURCE_CLAIM, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object
+from headrace.api.times import from_time
 from headrace.ledger.books import Books
+from headrace.ledger.node import Ledger
 from headrace.store.rows import Key, Write
+from tests.simulation.harness.action_laws import ActionLaws
 from tests.simulation.harness.containers import Container, Machine
 from tests.simulation.harness.device_laws import DeviceLaws
 from tests.simulation.harness.model import (
@@ -28,24 +31,38 @@ class Violation(AssertionError):
 
 @dataclass(slots=True)
 class Laws:
-    """Witness of all commits. `machines` by node are the truth that no report can hide.
+    """Witness of all commits. `machines` by node are the truth that no report can hide, `ledgers` what the guard holds,
+    `last` what was committed, `wall` the clock by which reservations expire.
 
     What is found in the middle of somebody's write is kept and raised by `check`, so that no caller can swallow it.
     """
 
     machines: Mapping[str, Machine]
+    ledgers: Callable[[], Mapping[str, Ledger]]
+    last: Mapping[Key, Object]
+    wall: Callable[[], float]
     pods: dict[tuple[str, str], PodModel] = field(default_factory=dict)
     nodes: dict[str, NodeModel] = field(default_factory=dict)
     departed: list[DepartedModel] = field(default_factory=list)
-    reservations: dict[tuple[str, str], tuple[str, Two]] = field(default_factory=dict)
+    reservations: dict[tuple[str, str], tuple[str, Two, float]] = field(default_factory=dict)
+    time: float = 0.0
     revision: int = 0
     commits: int = 0
     violations: list[Violation] = field(default_factory=list)
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
     devices: DeviceLaws = field(init=False)
+    actions: ActionLaws = field(init=False)
 
     def __post_init__(self) -> None:
         self.devices = DeviceLaws(self.broken, self._runs)
+        self.actions = ActionLaws(self.broken, self.wall, self.last)
+
+    def opened(self) -> None:
+        """The guard begins with the time as it is; afterwards its time never runs back."""
+        self.time = self.wall()
+
+    def time_passes(self) -> None:
+        self.time = max(self.time, self.wall())
 
     def _runs(self, pod_uid: str) -> bool:
         return any(each.spec.pod_uid == pod_uid for machine in self.machines.values() for each in machine.running())
@@ -62,20 +79,25 @@ class Laws:
 
     def committed(self, write: Write, revision: int, before: Object | None) -> None:
         self.commits += 1
+        self.time_passes()
         if revision <= self.revision:
             self.broken(f"revisions only grow: {revision} after {self.revision} ({write.key})")
         self.revision = revision
         if write.key.resource == "pods":
-            self._pod_committed(write, revision)
+            self._pod_committed(write, revision, before)
         elif write.key.resource == "nodes":
             self._node_committed(write)
         elif write.key.resource == CAPACITY_RESERVATION.resource:
             self._reservation_committed(write)
         elif write.key.resource == RESOURCE_CLAIM.resource:
             self.devices.claim_committed(write)
+        elif write.key.resource == RESOURCE_SCALING_ACTION.resource:
+            self.actions.action_committed(write, before)
+        elif write.key.resource == RESIZE_POLICY.resource:
+            self.actions.policy_committed(write)
         self.truth()
 
-    def _pod_committed(self, write: Write, revision: int) -> None:
+    def _pod_committed(self, write: Write, revision: int, last: Object | None) -> None:
         key = (write.key.namespace, write.key.name)
         before = self.pods.pop(key, None)
         if write.body is None:
@@ -84,6 +106,7 @@ class Laws:
             return
         after = self.pods[key] = pod_model(write.object)
         self.devices.pod_committed(write.object)
+        self.actions.pod_committed(write.object, last)
         if after.is_charged:
             self._no_admission_overcommits(key, before, after)
 
@@ -104,7 +127,7 @@ class Laws:
                 )
 
     def _reservation_committed(self, write: Write) -> None:
-        """Law 1 of reservations, which here are for nobody: they hold all that they are from creation to deletion."""
+        """Law 1 of reservations, which here are for nobody: they hold all that they are until they expire."""
         key = (write.key.namespace, write.key.name)
         before = self.reservations.pop(key, None)
         if write.body is None:
@@ -112,7 +135,10 @@ class Laws:
         spec = write.object["spec"]
         node, floor = str(spec["node"]), two(spec["resources"])
         others = self.held_on(node)
-        self.reservations[key] = (node, floor)
+        expires = from_time(spec["expirationTime"]) if "expirationTime" in spec else float("inf")
+        self.reservations[key] = (node, floor, expires)
+        if expires <= self.time:
+            return
         if before is not None or node not in self.nodes:
             return
         for number, resource in enumerate(RESOURCES):
@@ -142,21 +168,27 @@ class Laws:
         models = [pod for pod in self.pods.values() if pod.is_charged and pod.node == node and pod.uid != without]
         models += [each.pod for each in self.departed if each.pod.node == node]
         held = [pod.held() for pod in models]
-        held += [floor for where, floor in self.reservations.values() if where == node]
+        held += [floor for where, floor, ends in self.reservations.values() if where == node and self.time < ends]
         return sum(cpu for cpu, _ in held), sum(memory for _, memory in held)
+
+    def room_on(self, node: str) -> Two:
+        held, has = self.held_on(node), self.nodes[node].allocatable
+        return has[0] - held[0], has[1] - held[1]
 
     # After each change of what runs
 
     def truth(self) -> None:
-        """Nothing that headrace started runs with more than the books hold for it."""
+        """Reserve before you grow, release after you have shrunk: nothing that headrace started runs with more than the
+        books hold for it, by the objects as by the guard's own ledger."""
+        ledgers = self.ledgers()
         for node, machine in self.machines.items():
             if node not in self.nodes:
                 continue
             for container in machine.running():
-                self._is_covered(node, container)
+                self._is_covered(node, container, ledgers.get(node))
                 self.devices.is_covered(container.spec.pod_uid)
 
-    def _is_covered(self, node: str, container: Container) -> None:
+    def _is_covered(self, node: str, container: Container, ledger: Ledger | None) -> None:
         uid, name = container.spec.pod_uid, container.spec.container
         charged = [pod for pod in self.pods.values() if pod.uid == uid and pod.is_charged and pod.node == node]
         charged += [each.pod for each in self.departed if each.pod.uid == uid]
@@ -166,6 +198,7 @@ class Laws:
         model = charged[0].containers.get(name)
         if model is None or not charged[0].managed or container.drifted:
             return
+        self._is_held(node, container.spec.pod, charged[0], ledger)
         held = (max(model.admitted[0], model.actual[0]), max(model.admitted[1], model.actual[1]))
         real = (container.limits.cpu_milli, container.limits.memory_bytes)
         for number, resource in enumerate(RESOURCES):
@@ -174,6 +207,19 @@ class Laws:
                 self.broken(
                     f"nothing runs beyond what is held: {container.spec.pod} {name} is limited to {amount} "
                     f"{resource} on {node}, and the books hold {held[number]}"
+                )
+
+    def _is_held(self, node: str, pod: str, model: PodModel, ledger: Ledger | None) -> None:
+        """The guard holds at least the larger of what its containers have and what they are to have."""
+        if ledger is None:
+            return
+        names = [name for name in ledger.holders if name == f"Pod {pod}" or name.startswith(f"Pod {pod} (")]
+        for number, resource in enumerate(RESOURCES):
+            most = max((ledger.holders[name].get(resource, 0) for name in names), default=0)
+            if most < model.held()[number]:
+                self.broken(
+                    f"reserve before you grow: the guard holds {most} {resource} for Pod {pod} on {node}, "
+                    f"which has or is to have {model.held()[number]}"
                 )
 
     # Now and then

@@ -14,7 +14,10 @@ from headrace.ledger.node import Ledger
 from headrace.ledger.pods import Contribution
 from headrace.node import pod_worker
 from headrace.node.pods import Pods
+from headrace.resize import actions_plan
 from headrace.resize import plan as resize
+from headrace.resize.policy import decision
+from headrace.resize.policy import plan as policy
 from headrace.runtime import controller
 from headrace.runtime.actions import Patch
 from headrace.runtime.cache import Informer
@@ -131,6 +134,41 @@ def _what_was_seen_is_confirmed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _a_policy_forgets_its_maximum() -> Iterator[None]:
+    """It doubles for as long as the application asks for more."""
+    with patch.object(decision._Look, "_at_most", lambda self, resource, wanted: wanted):
+        yield
+
+
+@contextmanager
+def _a_policy_forgets_its_quota() -> Iterator[None]:
+    """Each container is judged as if it were alone."""
+    with patch.object(policy, "judge", lambda c, p, record, left, now: decision.judge(c, p, record, {}, now)):
+        yield
+
+
+@contextmanager
+def _a_policy_does_not_wait_after_a_growth() -> Iterator[None]:
+    """The next sample finds the application as slow as before, and it grows again."""
+    with patch.object(decision._Look, "_may_grow_at", lambda self: 0.0):
+        yield
+
+
+@contextmanager
+def _actions_of_a_workload_run_beside_each_other() -> Iterator[None]:
+    """Each is started when it is seen, whoever is under way."""
+    with patch.object(actions_plan, "set", _Forgetful, create=True):
+        yield
+
+
+class _Forgetful(set[Any]):
+    """Stands where the plan notes which workloads are busy."""
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+
 PLANTED = (
     PlantedBug("held is what is admitted, not the larger of that and what is so", _held_is_what_is_admitted),
     PlantedBug("the guard judges no update of a Pod", _the_guard_judges_no_update),
@@ -142,4 +180,8 @@ PLANTED = (
     PlantedBug("a watch that is gone is resumed without a list", _after_gone_nothing_is_listed),
     PlantedBug("a retry after a lost reply makes another claim", _a_retry_makes_another_claim),
     PlantedBug("what was seen is confirmed, and may still run", _what_was_seen_is_confirmed),
+    PlantedBug("a policy forgets its maximum", _a_policy_forgets_its_maximum),
+    PlantedBug("a policy forgets its quota", _a_policy_forgets_its_quota),
+    PlantedBug("a policy does not wait after a growth", _a_policy_does_not_wait_after_a_growth),
+    PlantedBug("actions of one workload run beside each other", _actions_of_a_workload_run_beside_each_other),
 )

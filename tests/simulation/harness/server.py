@@ -75,6 +75,10 @@ class Server:
         return self._store.acting_as(Caller(user=user, field_manager=user.rpartition(":")[2]))
 
     @property
+    def is_open(self) -> bool:
+        return self._rows is not None
+
+    @property
     def rows(self) -> SQLiteRows:
         if self._rows is None:
             raise Unavailable("the server is down")

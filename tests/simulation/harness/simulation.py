@@ -4,7 +4,7 @@ import asyncio
 import gc
 import random as global_random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -13,10 +13,14 @@ from unittest.mock import patch
 import structlog
 
 from headrace.api.kinds import NAMESPACE, Kind
+from headrace.ledger.books import NOW
+from headrace.ledger.node import Ledger
+from headrace.metrics.memory import MemoryMetrics
 from headrace.node import devices
 from headrace.node import machine as node_machine
 from headrace.node.agent import Agent, Settings
 from headrace.node.runtimes.protocol import Limits
+from headrace.resize.monitoring import Monitoring
 from headrace.runtime.clock import LoopClock
 from headrace.runtime.manager import ControllerManager
 from headrace.serve.controllers import unconfirmed_end
@@ -29,6 +33,7 @@ from tests.simulation.harness.driver import SimulatedDriverClient
 from tests.simulation.harness.faults import Faults, FaultyStore
 from tests.simulation.harness.laws import Laws, Violation
 from tests.simulation.harness.loop import run
+from tests.simulation.harness.metering import Metering
 from tests.simulation.harness.processes import Process
 from tests.simulation.harness.server import Server
 from tests.simulation.harness.settled import growing, stale, unsettled
@@ -50,6 +55,7 @@ class Told:
     commits: int = 0
     faults: int = 0
     devices_given: int = 0
+    by_policies: int = 0
     trace: list[str] = field(default_factory=list)
 
 
@@ -65,7 +71,8 @@ class Simulation:
         self._random = self._stream("world")
         self._server = Server(directory, self.wall)
         self._machines = {name: Machine(self._stream(name), self.wall, self._changed) for name in NODES}
-        self._laws = Laws(self._machines)
+        self._laws = Laws(self._machines, self._ledgers, self._server.last, self.wall)
+        self._metering = Metering(self._machines, self.wall, self._stream("metering"))
         self._manager: ControllerManager | None = None
         self._processes = {
             "server": self._process("server", self._serve),
@@ -80,6 +87,7 @@ class Simulation:
             self._stream("users"),
             NODES,
             self._note,
+            self.wall,
         )
 
     def _stream(self, name: str) -> Random:
@@ -106,6 +114,9 @@ class Simulation:
     def wall(self) -> float:
         return EPOCH + asyncio.get_running_loop().time() + self._skew
 
+    def _ledgers(self) -> Mapping[str, Ledger]:
+        return self._server.rows.ledgers if self._server.is_open else {}
+
     def _note(self, text: str) -> None:
         self.told.trace.append(f"{asyncio.get_running_loop().time():.3f} {text}")
 
@@ -116,19 +127,28 @@ class Simulation:
 
     async def _serve(self, process: Process) -> None:
         rows = await self._server.open(self._laws)
+        self._laws.opened()
         try:
             stored = {each: row.revision for each in self._server.last if (row := rows.get(each)) is not None}
             self._laws.nothing_acknowledged_is_lost(stored, self._server.last)
             await asyncio.Event().wait()
         finally:
-            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", self.wall()))
+            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", rows.books._clock[NOW]))
             await self._server.kill()
 
     async def _control(self, process: Process) -> None:
         store = self._client(process, "system:headrace")
         random = self._stream(f"controllers {process.starts}")
-        self._manager = control_plane(store, self.wall, random, self._unconfirmed)
-        await self._manager.run()
+        monitoring = Monitoring(MemoryMetrics(), self.wall)
+        self._manager, self._metering.scraper = control_plane(store, self.wall, random, self._unconfirmed, monitoring)
+        self._metering.monitoring = monitoring
+        try:
+            await self._manager.run()
+        finally:
+            self._metering.monitoring = self._metering.scraper = None
+
+    def _is_heard(self, node: str) -> bool:
+        return not self._processes[node].is_cut_off() and not self._processes["controllers"].is_cut_off()
 
     def _unconfirmed(self, pod: str) -> str:
         return unconfirmed_end(self._server.store("system:headrace"))(pod)
@@ -157,6 +177,7 @@ class Simulation:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(process.run()) for process in self._processes.values()]
             watching = tasks.create_task(self._watch_laws())
+            running.append(tasks.create_task(self._metering.run(self._is_heard)))
             try:
                 await self._found()
                 trouble = tasks.create_task(self._cause_trouble())
@@ -170,6 +191,7 @@ class Simulation:
                     task.cancel()
         self._laws.check()
         self.told.commits, self.told.devices_given = self._laws.commits, self._laws.devices.handed_out
+        self.told.by_policies = self._laws.actions.by_policies
         return self.told
 
     async def _watch_laws(self) -> None:
@@ -199,6 +221,7 @@ class Simulation:
             (6, self._drift),
             (8, self._exit),
             (6, self._use_memory),
+            (12, self._load),
         ]
         while True:
             await asyncio.sleep(self._random.expovariate(0.2))
@@ -228,6 +251,8 @@ class Simulation:
         self._processes[name].cut_off(seconds)
 
     def _jump(self) -> None:
+        self._laws.time_passes()
+        self._laws.actions.jumps += 1
         self._skew += self._random.choice((-86400.0, -3600.0, 3600.0, 86400.0, 0.5))
         self._note(f"the wall clock is {self._skew} s off")
 
@@ -256,6 +281,13 @@ class Simulation:
             limit = container.limits.memory_bytes or 64 * MEBIBYTE
             container.memory_used = min(limit, self._random.choice((8, 48, 200)) * MEBIBYTE)
 
+    def _load(self) -> None:
+        """The application has more or less to do than before."""
+        if found := self._container():
+            machine, id = found
+            machine.containers[id].demand_milli = self._random.choice((20, 200, 800, 2500, 2500))
+            self._note(f"{id} needs {machine.containers[id].demand_milli}m of cpu")
+
     async def _heal(self) -> None:
         """The last fault is over. From here on everything must come right by itself, in bounded time."""
         self._note("healing")
@@ -277,6 +309,7 @@ class Simulation:
         found = [
             *unsettled(self._server.last, self._laws, self._machines, self._users),
             *stale(manager, self._server.last),
+            *self._laws.actions.starved(self._machines, {node: self._laws.room_on(node) for node in NODES}),
         ]
         before = self._writes_that_matter()
         await asyncio.sleep(QUIET_SECONDS)
@@ -290,7 +323,7 @@ class Simulation:
         if found:
             raise Violation("\n".join(found[:20]))
         rows = self._server.rows
-        self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", self.wall()))
+        self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", rows.books._clock[NOW]))
 
     def _writes_that_matter(self) -> dict[object, str]:
         """Versions of all but heartbeats and Events, which never end."""

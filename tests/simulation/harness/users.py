@@ -15,9 +15,12 @@ from headrace.api.kinds import (
     Kind,
 )
 from headrace.api.objects import Object, name_of, uid_of, version_of
+from headrace.api.times import to_time
 from headrace.store.protocol import Deletion, Propagation, Store, StoreError
 from headrace.store.rows import Key
 from tests.simulation.harness.device_users import DeviceUsers
+from tests.simulation.harness.metering import annotations
+from tests.simulation.harness.policy_users import COLORS, PolicyUsers
 
 NAMESPACES = ("default", "team")
 PODS = 14
@@ -39,11 +42,13 @@ class Users:
         random: Random,
         nodes: tuple[str, ...],
         note: Callable[[str], None],
+        wall: Callable[[], float],
     ) -> None:
         self.tainted: dict[str, set[str]] = {name: set() for name in nodes}
         self._store, self._near, self._last, self._random, self._nodes = store, near, last, random, nodes
-        self._note = note
+        self._note, self._wall = note, wall
         self._devices = DeviceUsers(store, last, random, nodes)
+        self._policies = PolicyUsers(store, last, random)
         self._number = 0
 
     async def run(self, seconds: float) -> None:
@@ -65,6 +70,9 @@ class Users:
             (14, self.delete_pod),
             (3, self.reserve),
             (3, self.give_up_reservation),
+            (4, self._policies.create_policy),
+            (2, self._policies.change_mode),
+            (1, self._policies.delete_policy),
             (6, self.label),
             (4, self._devices.create_claim),
             (3, self._devices.delete_claim),
@@ -124,7 +132,9 @@ class Users:
         elif self._random.random() < 0.15:
             spec["nodeName"] = self._random.choice(self._nodes)
         labels = {"headrace.dev/managed": "true"} if self._random.random() < 0.7 else {}
-        await self._store.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)
+        labels["color"] = self._random.choice(COLORS)
+        meta = {"name": name, "labels": labels, "annotations": annotations(namespace, name)}
+        await self._store.create(POD, {"metadata": meta, "spec": spec}, namespace)
         self._note(f"users: created Pod {namespace}/{name}")
 
     async def resize(self) -> None:
@@ -164,6 +174,8 @@ class Users:
     async def reserve(self) -> None:
         amounts = {"cpu": f"{self._random.choice((250, 1000, 2000))}m", "memory": "256Mi"}
         spec = {"node": self._random.choice(self._nodes), "resources": amounts}
+        if self._random.random() < 0.6:
+            spec["expirationTime"] = to_time(self._wall() + self._random.choice((5, 30, 120)))
         reservation = {"metadata": {"name": self._name("reservation")}, "spec": spec}
         await self._store.create(CAPACITY_RESERVATION, reservation, "default")
         self._note(f"users: reserve {amounts} on {spec['node']}")
@@ -187,7 +199,7 @@ class Users:
         if not pods:
             return
         pod = self._random.choice(pods)
-        labels = {"metadata": {"labels": {"color": self._random.choice(("red", "blue"))}}}
+        labels = {"metadata": {"labels": {"color": self._random.choice(COLORS)}}}
         await self._store.patch(POD, name_of(pod), pod["metadata"]["namespace"], fields=labels)
 
     async def taint(self) -> None:

@@ -144,17 +144,16 @@ class _Look:
         return Judged(decision, frozenset(flags), verdicts)
 
     def _recent(self, metric: str) -> list[Reading]:
-        usage = [each for each in self.container.usage if each.at > self.since]
-        values = {
-            name: [each for each in series if each.at > self.since] for name, series in self.container.values.items()
-        }
+        since = self.since
+        usage = [each for each in self.container.usage if each.at > since]
+        values = {name: [each for each in series if each.at > since] for name, series in self.container.values.items()}
         return readings(metric, usage, values)
 
     def _latest(self, trigger: Trigger) -> list[Reading]:
         """As many readings as a trigger looks at: cheap, for it is asked with every sample."""
-        count = trigger.of + 1
-        usage = [each for each in self.container.usage[-count:] if each.at > self.since]
-        values = [each for each in self.container.values.get(trigger.metric, ())[-count:] if each.at > self.since]
+        count, since = trigger.of + 1, self.since
+        usage = [each for each in self.container.usage[-count:] if each.at > since]
+        values = [each for each in self.container.values.get(trigger.metric, ())[-count:] if each.at > since]
         return readings(trigger.metric, usage, {trigger.metric: values})
 
     def _verdicts(self, limits: Amounts) -> list[Verdict]:
@@ -212,14 +211,15 @@ class _Look:
 
     def _was_killed(self) -> bool:
         """For want of memory, since the last resize."""
-        usage = [each for each in self.container.usage if each.at > self.since]
+        since = self.since
+        usage = [each for each in self.container.usage if each.at > since]
         if any(after.oom_kills > before.oom_kills for before, after in pairwise(usage)):
             return True
         told = workload.status_of(self.container.pod, self.container.name)
         ends = [(told.get(state) or {}).get("terminated") or {} for state in ("state", "lastState")]
         return any(
             each.get("reason") == "OOMKilled"
-            and from_time(str(each.get("finishedAt") or "1970-01-01T00:00:00Z")) > self.since
+            and from_time(str(each.get("finishedAt") or "1970-01-01T00:00:00Z")) > since
             for each in ends
         )
 
@@ -298,9 +298,10 @@ class _Look:
     # Shrinking
 
     def _down(self, limits: Amounts) -> Decision | None:
-        usage = [each for each in self.container.usage if each.at > self.since]
+        since = self.since
+        usage = [each for each in self.container.usage if each.at > since]
         window = self.policy.stabilization_seconds
-        quiet_since = max(self.since, self._last_shrink() + self.policy.down_cooldown_seconds - window)
+        quiet_since = max(since, self._last_shrink() + self.policy.down_cooldown_seconds - window)
         if not usage or usage[0].at > self.now - window + SLACK_SECONDS or self.now - quiet_since < window:
             return None
         target: dict[str, int] = {}

@@ -1,0 +1,158 @@
+"""Laws of actions and policies: one in flight a workload, never beyond a policy's bounds, never within a cooldown."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.api.kinds import RESIZE_POLICY, RESOURCE_SCALING_ACTION
+from headrace.api.objects import Object
+from headrace.api.times import from_time
+from headrace.store.rows import Key, Write
+from tests.simulation.harness.containers import Machine
+from tests.simulation.harness.model import amount
+
+BY_POLICY = "headrace.dev/policy"
+ENDED = ("Succeeded", "Failed")
+KNOWN_SECONDS = 60.0  # after which whoever decides has heard of a change
+SLACK_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last action of a workload, if it was a growth: when it ended, by a wall clock that was set `jumps` times."""
+
+    at: float
+    jumps: int
+
+
+@dataclass(slots=True)
+class ActionLaws:
+    """`wall` is the clock of all, `jumps` how often it was set."""
+
+    broken: Callable[[str], None]
+    wall: Callable[[], float]
+    last: Mapping[Key, Object]
+    jumps: int = 0
+    policies: dict[str, Object] = field(default_factory=dict)
+    running: dict[str, set[str]] = field(default_factory=dict)
+    grown: dict[str, Ended] = field(default_factory=dict)
+    wished_at: dict[str, float] = field(default_factory=dict)
+    by_policies: int = 0
+
+    def policy_committed(self, write: Write) -> None:
+        if write.body is not None:
+            self.policies[write.key.name] = write.object
+
+    def pod_committed(self, pod: Object, before: Object | None) -> None:
+        if before is None or pod["spec"] != before["spec"] or pod["metadata"] != before["metadata"]:
+            self.wished_at[pod["metadata"]["uid"]] = self.wall()
+
+    def action_committed(self, write: Write, before: Object | None) -> None:
+        action, name = write.object, write.key.name
+        workload = f"{write.key.namespace}/{action['spec']['workload']}"
+        running = self.running.setdefault(workload, set())
+        running.discard(name)
+        if write.body is None:
+            return
+        status = action.get("status") or {}
+        if status.get("state") == "Running":
+            running.add(name)
+            if len(running) > 1:
+                self.broken(f"one in flight a workload: {workload} has {sorted(running)} running at once")
+        had = (before or {}).get("status") or {}
+        if status.get("state") in ENDED and had.get("state") not in ENDED:
+            self.grown.pop(workload, None)
+            if status["state"] == "Succeeded" and self._grows(action):
+                self.grown[workload] = Ended(from_time(str(status["finishTime"])), self.jumps)
+        policy = self.policies.get((action["metadata"].get("labels") or {}).get(BY_POLICY, ""))
+        if before is None and policy is not None:
+            self.by_policies += 1
+            self._is_within_bounds(workload, action, policy["spec"])
+            self._is_not_too_early(workload, action, policy["spec"])
+
+    @staticmethod
+    def _grows(action: Object) -> bool:
+        had, target = action["spec"].get("current") or {}, action["spec"]["target"]
+        return any(amount(name, text) > amount(name, had.get(name, "0")) for name, text in target.items())
+
+    def _is_within_bounds(self, workload: str, action: Object, policy: Object) -> None:
+        had = action["spec"].get("current") or {}
+        for name, text in action["spec"]["target"].items():
+            wanted, has = amount(name, text), amount(name, had.get(name, "0"))
+            most, least = amount(name, policy["max"][name]), amount(name, policy["min"][name])
+            if wanted > most and wanted > has:
+                self.broken(f"law 8: {workload} is to grow to {text} of {name}, beyond its policy's {policy['max']}")
+            if wanted < least and wanted < has:
+                self.broken(f"law 8: {workload} is to shrink to {text} of {name}, below its policy's {policy['min']}")
+        if (quota := (policy.get("quota") or {}).get("cpu")) and self._grows(action):
+            self._is_within_quota(workload, action, policy, amount("cpu", quota))
+
+    def _is_within_quota(self, workload: str, action: Object, policy: Object, quota: int) -> None:
+        """Over all that is selected, unless somebody else has just asked for more."""
+        wants = action["spec"]["target"].get("cpu")
+        if wants is None:
+            return
+        color, total = policy["selector"]["matchLabels"]["color"], 0
+        for key, pod in self.last.items():
+            if key.resource != "pods" or key.namespace != "default" or "deletionTimestamp" in pod["metadata"]:
+                continue
+            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if ended or (pod["metadata"].get("labels") or {}).get("color") != color or not pod["spec"].get("nodeName"):
+                continue
+            if self.wall() - self.wished_at.get(pod["metadata"]["uid"], 0.0) < KNOWN_SECONDS:
+                return
+            for container in pod["spec"]["containers"]:
+                is_this = workload == f"{key.namespace}/{key.name}/{container['name']}"
+                limits = (container.get("resources") or {}).get("limits") or {}
+                total += amount("cpu", wants if is_this else limits.get("cpu", "0"))
+        if total > quota:
+            self.broken(f"law 8: {workload} is to have {wants} of cpu, and all of its policy then {total}m of {quota}m")
+
+    def _is_not_too_early(self, workload: str, action: Object, policy: Object) -> None:
+        ended = self.grown.get(workload)
+        if ended is None or ended.jumps != self.jumps or not self._grows(action):
+            return
+        if (action["spec"].get("cause") or {}).get("reason") != "Degraded":
+            return
+        pause, cooldown = self.wall() - ended.at, policy["cooldownSeconds"]["up"]
+        if pause < cooldown - SLACK_SECONDS:
+            self.broken(f"cooldown: {workload} is to grow again after {pause:.3f} s, and not before {cooldown} s")
+
+    # When all is quiet
+
+    def starved(self, machines: Mapping[str, Machine], room: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+        """Law 6 of policies: nobody still needs more than its limit where its policy and its node have more to give."""
+        policies = [obj for key, obj in self.last.items() if key.resource == RESIZE_POLICY.resource]
+        for key, pod in self.last.items():
+            if key.resource != "pods" or key.namespace != "default":
+                continue
+            color = (pod["metadata"].get("labels") or {}).get("color")
+            mine = [each["spec"] for each in policies if each["spec"]["selector"]["matchLabels"]["color"] == color]
+            node = pod["spec"].get("nodeName")
+            if len(mine) != 1 or mine[0]["mode"] != "Auto" or "quota" in mine[0] or node not in room:
+                continue
+            for container in machines[node].running():
+                if container.spec.pod_uid != pod["metadata"]["uid"] or container.limits.cpu_milli is None:
+                    continue
+                limit = container.limits.cpu_milli
+                more = min(2 * limit, amount("cpu", mine[0]["max"]["cpu"])) - limit
+                fits = 0.1 * limit < more <= room[node][0]
+                if (
+                    container.demand_milli > 0.85 * limit
+                    and fits
+                    and not self._is_waiting(key, container.spec.container)
+                ):
+                    yield (
+                        f"law 6: {key.name} {container.spec.container} needs {container.demand_milli}m of its {limit}m "
+                        f"of cpu, its policy allows {more}m more and {node} has {room[node][0]}m"
+                    )
+
+    def _is_waiting(self, key: Key, container: str) -> bool:
+        """For an action that has not ended (deferred), or after one that failed."""
+        found = [
+            (str((obj.get("status") or {}).get("finishTime") or "9"), (obj.get("status") or {}).get("state"))
+            for other, obj in self.last.items()
+            if other.resource == RESOURCE_SCALING_ACTION.resource
+            and other.namespace == key.namespace
+            and obj["spec"]["workload"] == f"{key.name}/{container}"
+        ]
+        return bool(found) and max(found)[1] != "Succeeded"

@@ -19,6 +19,8 @@ class Mounted:
 
     def directory(self, cgroup: str) -> Path | None:
         """The directory of a cgroup; None when it lies outside what is mounted."""
+        if self.root == "/" and ".." not in cgroup:  # nearly always, and asked for each container again and again
+            return self.mount_point / cgroup.strip("/")
         relative = os.path.relpath(cgroup, self.root)
         if relative.startswith(".."):
             return None

@@ -5,7 +5,7 @@ What cannot be had is said in words: then the runtime falls back to the approxim
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from headrace.node.cgroups import directories, files, v1, v2
@@ -63,14 +63,14 @@ class Tree:
         """Where new groups are made."""
         return list(dict.fromkeys(self._parents.values()))
 
-    def found(self, parents: Iterable[Path]) -> dict[str, list[Path]]:
-        """What is in these parents: the directories of each id."""
+    def found(self, parents: Iterable[Path], known: Collection[str] = ()) -> dict[str, list[Path]]:
+        """What is in these parents: the directories of each id that is not known. Of thousands of groups most are."""
         found: dict[str, list[Path]] = {}
         for parent in parents:
-            with contextlib.suppress(FileNotFoundError):
-                for entry in sorted(parent.iterdir()):
-                    if entry.is_dir():
-                        found.setdefault(entry.name, []).append(entry)
+            with contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
+                new = [each.name for each in entries if each.name not in known and each.is_dir(follow_symlinks=False)]
+                for name in sorted(new):
+                    found.setdefault(name, []).append(parent / name)
         return found
 
     def make_parents(self) -> None:

@@ -150,8 +150,8 @@ class ProcessRuntime:
             if state.state == "running" and state.id not in wanted:
                 with contextlib.suppress(NotRunning):
                     found[state.id] = await self.read(state.id)
-        for id, paths in self._groups().items():
-            if id not in wanted and all(state.id != id for state in known) and in_groups(_texts(paths)):
+        for id, paths in self._groups({*wanted, *(state.id for state in known)}).items():
+            if in_groups(_texts(paths)):
                 found[id] = self._limits_of(paths)
         return found
 
@@ -258,9 +258,9 @@ class ProcessRuntime:
             raise NotRunning(f"container {state['id']} has exited") from None
         return now
 
-    def _groups(self) -> Mapping[str, Sequence[Path]]:
-        """All directories of groups that this node has made, here or where an agent before us was."""
-        return self._tree.found(self._parents.known()) if self._tree is not None else {}
+    def _groups(self, known: Collection[str] = ()) -> Mapping[str, Sequence[Path]]:
+        """Directories of all groups but known ones that this node has made, here or where an agent before us was."""
+        return self._tree.found(self._parents.known(), known) if self._tree is not None else {}
 
     def _limits_of(self, paths: Sequence[Path]) -> Limits:
         assert self._tree is not None

@@ -15,7 +15,7 @@ from tests.guest.machine import Ended, GuestDied, run
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("guest")]
 
-SECONDS = 1200  # two to five minutes when nothing else runs: everything is emulated
+SECONDS = 1300  # about four minutes when nothing else runs: everything is emulated
 # Why a test of the selection may be skipped there.
 ALLOWED = ("a test of v1", "root may write everywhere")
 

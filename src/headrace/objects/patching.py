@@ -25,17 +25,19 @@ class Patch:
             raise BadRequest("error decoding patch: a merge patch must be a JSON object")
 
     def apply(self, obj: Object, schema: str) -> Object:
-        """`schema` is the name of the object's schema. Raises BadRequest, or Invalid for what does not apply."""
+        """`schema` is the name of the object's schema. Raises BadRequest, or Invalid for what does not apply.
+
+        The result shares parts with `obj`, none with the document: that may be applied again.
+        """
+        document = clone(self.document)
         try:
             match self.type:
                 case "merge":
-                    changed = patches.merge(obj, clone(self.document))
+                    changed = patches.merge(obj, document)
                 case "json":
-                    changed = patches.apply_json(obj, self.document)
+                    changed = patches.apply_json(obj, document)
                 case _:
-                    changed = patches_strategic.apply(
-                        obj, self.document, schemas.bare()[schema], schemas.resolve_for_patch
-                    )
+                    changed = patches_strategic.apply(obj, document, schemas.bare()[schema], schemas.resolve_for_patch)
         except patches.PatchTooLarge as error:
             raise TooLarge(str(error)) from error
         except patches.BadPatch as error:

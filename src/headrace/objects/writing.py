@@ -31,7 +31,8 @@ SPEC_WRITERS = ("", "resize")
 """Ways to change what is wanted. Binding also writes into the spec, but a new node is no new wish."""
 
 Change = Callable[[Object], Object]
-"""The object after a change, made of the object before it (which it may change and return)."""
+"""The object after a change, made of the object before it, which it may change and return. It shares parts with nothing
+else: what it returns is changed and kept."""
 
 
 def typed(served: Served, obj: Object, caller: Caller) -> Object:
@@ -294,8 +295,6 @@ def _given(served: Served, old: Object, wanted: Update, caller: Caller) -> Objec
         obj = served.write(obj)
     if served.at_rest is not None:
         obj["apiVersion"] = old["apiVersion"]
-    # What typed decoding lets pass untouched still shares parts with the change's own document.
-    obj = clone(obj)
     version = obj["metadata"].get("resourceVersion")
     if version and version != old["metadata"]["resourceVersion"]:
         raise refusals.conflict(served.kind, wanted.name)

@@ -499,18 +499,26 @@ def _fold(step: Fold) -> Evaluator:
 Loop = Callable[[Value, Slots], Value]
 
 
-def _quantifier(step: Fold) -> Loop | None:
-    """`all` and `exists`, which need no accumulator: the first error stands unless an element decides."""
+def quantified(step: Fold) -> tuple[Step, bool] | None:
+    """What `all` or `exists` asks of each element, and the answer that decides; None for any other fold."""
     body = step.step
-    if not (
+    if (
         isinstance(body, Logic)
         and isinstance(step.initial, Constant)
         and step.initial.value is not body.stop
         and _is_variable(body.terms[0], step.accumulator)
         and _is_variable(step.result, step.accumulator)
     ):
+        return body.terms[1], body.stop
+    return None
+
+
+def _quantifier(step: Fold) -> Loop | None:
+    """`all` and `exists`, which need no accumulator: the first error stands unless an element decides."""
+    found = quantified(step)
+    if found is None:
         return None
-    predicate, stop = compile_step(body.terms[1]), body.stop
+    predicate, stop = compile_step(found[0]), found[1]
     slot, slot2 = step.slot, step.slot2
 
     def loop(over: Value, slots: Slots) -> Value:

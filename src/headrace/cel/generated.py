@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.cel.closures import compile_step, is_constant, value_of_constant
+from headrace.cel.closures import compile_step, is_constant, quantified, value_of_constant
 from headrace.cel.errors import EvaluationError
 from headrace.cel.libraries import operators
 from headrace.cel.plan import (
@@ -91,6 +91,7 @@ class _Writer:
         self._number = 0
         self._fail = "return {}"
         self._bound: dict[int, Step] = {}
+        self._elements: dict[int, _Code] = {}
 
     def write(self, step: Step) -> _Code:
         """Emit what the step needs before it; the result is what its value is then."""
@@ -103,8 +104,8 @@ class _Writer:
                 raise _Unsupported
             return rule(self, step)
         except _Unsupported:
-            if self._bound:
-                raise
+            if self._bound or self._elements:
+                raise  # a closure would look for the variable among the slots
             del self.lines[before:]
             return self._call(step)
 
@@ -127,9 +128,11 @@ class _Writer:
         self._emit(head)
         before, self._fail = self._fail, fail or self._fail
         self._depth += 1
-        yield
-        self._depth -= 1
-        self._fail = before
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._fail = before
 
     def _failing(self, error: str) -> None:
         for line in self._fail.format(error).split("; "):
@@ -173,10 +176,14 @@ class _Writer:
     def attribute(self, step: Attribute) -> _Code:
         if step.slot in self._bound:
             return self._through(step, self._bound[step.slot])
-        keys = [qualifier.key for qualifier in step.qualifiers]
-        if step.slot != 0 or step.detached or not all(type(key) is str for key in keys):
+        if step.slot in self._elements and not step.qualifiers:
+            return self._elements[step.slot]
+        if step.slot != 0 or step.detached or any(each.optional for each in step.qualifiers):
             raise _Unsupported
-        if any(each.optional or each.step is not None for each in step.qualifiers):
+        if len(step.qualifiers) == 3 and step.qualifiers[2].step is not None:
+            return self._computed(step)
+        keys = [qualifier.key for qualifier in step.qualifiers]
+        if not all(type(each.key) is str and each.step is None for each in step.qualifiers):
             raise _Unsupported
         if len(keys) == 1 and step.test_id is None and keys[0] in _FIELDS:
             return _Code(f"d[{keys[0]!r}]", _FIELDS[keys[0]])
@@ -187,6 +194,23 @@ class _Writer:
         self._emit(f"{found} = {entry}")
         with self._block(f"if {found} is None:"):
             self._failing(self._name(EvaluationError(f"no such key: {keys[2]}")))
+        return _Code(found)
+
+    def _computed(self, step: Attribute) -> _Code:
+        """`device.attributes["domain"][name]` for each name that a macro goes through."""
+        first, second, third = step.qualifiers
+        key = third.step
+        if first.step is not None or second.step is not None or step.test_id is not None:
+            raise _Unsupported
+        if not isinstance(key, Attribute) or key.slot not in self._elements or key.qualifiers:
+            raise _Unsupported
+        name = self._elements[key.slot]
+        if name.kind is not str or first.key not in _MAPS or type(second.key) is not str:
+            raise _Unsupported
+        found = self._new()
+        self._emit(f"{found} = d[{first.key!r}].get({second.key!r}, EMPTY).get({name.text})")
+        with self._block(f"if {found} is None:"):
+            self._failing(f"EvaluationError('no such key: ' + {name.text})")
         return _Code(found)
 
     def _through(self, step: Attribute, start: Step) -> _Code:
@@ -329,7 +353,10 @@ class _Writer:
         self._emit(f"    {found} = {form.format(found)}")
 
     def fold(self, step: Fold) -> _Code:
-        """cel.bind: its variable is another name for what it was bound to."""
+        """cel.bind, whose variable is another name for what it was bound to; `all` and `exists`."""
+        asked = quantified(step)
+        if asked is not None:
+            return self._quantifier(step, *asked)
         is_bind = isinstance(step.range, Constant) and step.range.value == [] and step.accumulator not in self._bound
         if not is_bind or not isinstance(step.initial, Attribute | Constant):
             raise _Unsupported
@@ -339,13 +366,48 @@ class _Writer:
         finally:
             del self._bound[step.accumulator]
 
+    def _quantifier(self, step: Fold, predicate: Step, stop: bool) -> _Code:
+        """A loop over names, or over a constant list, which ends at the first element that decides."""
+        if step.slot2 >= 0 or step.slot in self._elements:
+            raise _Unsupported
+        over, kind = self._range(step.range)
+        element, found, error, value, own = (self._new() for _ in range(5))
+        self._elements[step.slot] = _Code(element, kind)
+        try:
+            self._emit(f"{found}, {error} = {not stop}, None")
+            with self._block(f"for {element} in {over}:"):
+                self._term(predicate, value, own)
+                with self._block(f"if {own} is not None:"):
+                    self._emit(f"{error} = {error} or {own}")
+                with self._block(f"elif {value} is {stop}:"):
+                    self._emit(f"{found}, {error} = {stop}, None")
+                    self._emit("break")
+        finally:
+            del self._elements[step.slot]
+        with self._block(f"if {error} is not None:"):
+            self._failing(error)
+        return _Code(found, bool)
 
+    def _range(self, step: Step) -> tuple[str, type | None]:
+        if isinstance(step, Constant) and type(step.value) is list:
+            return self._name(step.value), None
+        if not isinstance(step, Attribute) or step.slot != 0 or step.detached or step.test_id is not None:
+            raise _Unsupported
+        keys = [each.key for each in step.qualifiers if each.step is None and not each.optional]
+        if len(keys) != len(step.qualifiers) or not keys or keys[0] not in _MAPS or len(keys) > 2:
+            raise _Unsupported
+        if len(keys) == 2 and type(keys[1]) is not str:
+            raise _Unsupported
+        return f"d[{keys[0]!r}]" + (f".get({keys[1]!r}, EMPTY)" if len(keys) == 2 else ""), str
+
+
+_MAPS = ("attributes", "capacity")
 _FIELDS = {"driver": str, "allowMultipleAllocations": bool}
 
 
 def _entry(keys: list[Value]) -> str:
     """The way to one attribute or capacity, None where it is not there."""
-    if len(keys) != 3 or keys[0] not in ("attributes", "capacity"):
+    if len(keys) != 3 or keys[0] not in _MAPS:
         raise _Unsupported
     return f"d[{keys[0]!r}].get({keys[1]!r}, EMPTY).get({keys[2]!r})"
 
@@ -391,7 +453,7 @@ def _assert_calm(step: Step) -> None:
         case Constant() | Equality() | Logic():
             pass
         case Attribute():
-            if step.slot is None or any(each.step is not None for each in step.qualifiers):
+            if step.slot is None:
                 raise _Unsupported
         case Invocation():
             if step.function not in _CALM:

@@ -85,6 +85,20 @@ def reported(container: Container, status: Mapping[str, Any], actual: Limits) ->
     return {key: value for key, value in found.items() if value}
 
 
+def for_the_start(container: Container, status: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """`resources` of a container that waits: what it would be started with. A kubelet tells that of what does not run.
+
+    With it the node says which admission it has heard of, so that a shrink may release what the start will not use.
+    """
+    amounts = allocated(container, status)
+    limits: dict[str, str] = {
+        name: amounts[f"limits.{name}"] for name in ("cpu", "memory") if f"limits.{name}" in amounts
+    }
+    requests: dict[str, str] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
+    found: dict[str, dict[str, str]] = {"limits": limits, "requests": requests}
+    return {key: value for key, value in found.items() if value}
+
+
 def _of_spec(container: Container) -> dict[str, str]:
     limits: Mapping[str, Any] = container.resources.get("limits") or {}
     requests: Mapping[str, Any] = {**limits, **(container.resources.get("requests") or {})}

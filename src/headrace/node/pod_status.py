@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.api.quantity import parse
 from headrace.api.times import to_time
-from headrace.node.admitted import allocated
+from headrace.node.admitted import allocated, for_the_start
 from headrace.node.containers import Memory, Problem, Run, is_ready, is_started, runs_of
 from headrace.node.pod import Container, Pod, is_sidecar
 from headrace.node.pods_plan import Seen, back_off_seconds, next_start, past_deadline, restarts, unsupported
@@ -131,12 +131,16 @@ def _container(container: Container, seen: Seen, actual: Resources, now: float) 
         "started": is_started(container, last, memory),
         "containerID": f"{seen.runtime}://{last.state.id}" if last else "",
     }
+    known = seen.pod.container_status(container.name)
     if container.name in actual:
         status["resources"] = dict(actual[container.name])
     if last is not None and last.is_running:
         status["state"] = _state(running={"startedAt": to_time(last.state.started_at)})
+        if container.name not in actual and known.get("containerID") != status["containerID"]:
+            status["resources"] = None  # what was told of another run, or of none, is not read back from this one
     elif waiting := _waiting(container, seen, last, now):
         status["state"] = _state(waiting=waiting)
+        status["resources"] = for_the_start(container, known) or None
         before = last
     elif last is not None:
         status["state"] = _state(terminated=_terminated(last, seen.runtime))

@@ -87,6 +87,41 @@ def test_why_a_container_waits(state, told):
     assert status["state"] == {"waiting": told, "running": None, "terminated": None}
 
 
+AMOUNTS = {"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
+SMALLER = {"cpu": "100m", "limits.cpu": "200m", "memory": "32Mi", "limits.memory": "32Mi"}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        pytest.param(
+            {},
+            {"limits": AMOUNTS["limits"], "requests": {"cpu": "250m", "memory": "64Mi"}},
+            id="the spec, while nothing else is admitted",
+        ),
+        pytest.param(
+            {"allocatedResources": SMALLER},
+            {"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "100m", "memory": "32Mi"}},
+            id="what is admitted",
+        ),
+    ],
+)
+def test_a_container_that_waits_tells_what_it_will_be_started_with(status, told):
+    main = {"name": "main", "command": ["run"], "resources": AMOUNTS}
+    pod = a_pod(main, status={"containerStatuses": [{"name": "main", **status}]})
+    [found] = written(seen(pod, setup=Setup("needed", Problem("FailedPrepareDynamicResources", "no driver"))))[
+        "containerStatuses"
+    ]
+    assert found["resources"] == told
+
+
+def test_what_was_told_before_the_start_is_taken_back_until_the_run_is_read():
+    waited = {"name": "main", "containerID": "", "resources": AMOUNTS}
+    pod = a_pod({"name": "main", "command": ["run"], "resources": AMOUNTS}, status={"containerStatuses": [waited]})
+    [found] = written(seen(pod, running()))["containerStatuses"]
+    assert found["resources"] is None
+
+
 def test_an_end_tells_all_a_kubelet_tells():
     [status] = written(seen(a_pod(**NEVER), exited(code=137, oom=True, ran=2.0)))["containerStatuses"]
     assert status["state"]["terminated"] == {

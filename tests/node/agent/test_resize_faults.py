@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from headrace.api.kinds import EVENT, POD
-from headrace.node.runtimes.protocol import Limits, NotRunning, Unreadable
+from headrace.node.runtimes.protocol import Limits, NotRunning, StartFailed, Unreadable
+from headrace.resize.controller import ResourceManager
+from headrace.serve.shipped import install
 from tests.node.agent.home import (
     as_node,
     container,
@@ -19,6 +21,7 @@ from tests.node.agent.home import (
     wall,
 )
 from tests.node.agent.simulated_runtime import SimulatedRuntime
+from tests.runtime.home import controllers, running
 
 pytestmark = pytest.mark.looptime
 MIB = 2**20
@@ -154,3 +157,28 @@ async def test_limits_that_cannot_be_read_are_told_and_then_no_more(tmp_path):
         assert charged(store) == 500
         runtime.read = read
         await until(store, lambda found: progress(found) is None)
+
+
+async def test_a_pod_that_cannot_be_started_is_resized_and_started_with_that(tmp_path):
+    """As under a kubelet: nothing runs, so nothing has to shrink first. (It was Deferred for as long as it waited.)"""
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    await install(store)
+    runtime.start_error = StartFailed("no driver")
+    manager = controllers(store)
+    manager.add(ResourceManager(manager.informers))
+    async with running_agent(store, runtime, tmp_path), running(manager):
+        amounts = {"cpu": "500m", "memory": "64Mi"}
+        await create(store, pod(containers=[container(resources={"requests": amounts, "limits": amounts})]))
+        await until(store, lambda obj: "containerStatuses" in obj["status"])
+        smaller = {"cpu": "300m", "memory": "64Mi"}
+        wish = {"spec": {"containers": [{"name": "main", "resources": {"requests": smaller, "limits": smaller}}]}}
+        await store.patch(POD, "p", "default", fields=wish, subresource="resize", strategic=True)
+        await until(store, lambda obj: limits_told(obj) == smaller and charged(store) == 300)
+        assert not [
+            each
+            for each in (await store.get(POD, "p", "default"))["status"]["conditions"]
+            if each["type"].startswith("PodResize")
+        ]
+        runtime.start_error = None
+        await until(store, is_running)
+        assert [each.limits.cpu_milli for each in runtime.specs.values()] == [300]

@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD
 from headrace.node.actuator import SYNC_SECONDS, Actuators
+from headrace.node.device_health import HealthBook, HealthWatch
 from headrace.node.device_record import DeviceRecord
 from headrace.node.devices import Devices
 from headrace.node.driver_slices import DriverSlices
@@ -105,6 +106,7 @@ class Agent:
         )
         recorder = Recorder(store, clock=clock, log=log, component="headrace-agent")
         plugins = Plugins(settings.plugin_registry, clock=clock, log=log)
+        book = HealthBook(clock.monotonic)
         record = DeviceRecord(settings.directory / "devices.json", self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:
             states = States(self._runtime, lambda uid: pods.changed(uid))
@@ -113,7 +115,7 @@ class Agent:
                 runtime=self._runtime,
                 states=states,
                 actuators=Actuators(self._runtime, tasks, settings.sync_seconds),
-                devices=Devices(store, record, plugins.get, settings.cdi, lambda uid: pods.hurry_one(uid)),
+                devices=Devices(store, record, plugins.get, settings.cdi, lambda uid: pods.hurry_one(uid), book.of),
                 recorder=recorder,
                 clock=clock,
                 log=log,
@@ -147,6 +149,8 @@ class Agent:
             tasks.create_task(plugins.run(), name="plugins")
             tasks.create_task(_hurry_for_drivers(plugins, pods), name="waiting for drivers")
             slices = DriverSlices(store, settings.node, plugins.names, clock=clock, log=log)
+            watch = HealthWatch(plugins, book, lambda devices: pods.ailing(devices), clock=clock, log=log)
+            tasks.create_task(watch.run(), name="health of devices")
             tasks.create_task(slices.run(), name="slices of drivers that left")
             tasks.create_task(states.follow(), name="container states")
             tasks.create_task(registration.run(), name="registration")

@@ -15,6 +15,7 @@ from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import RESOURCE_CLAIM
 from headrace.api.objects import Object, metadata, uid_of
 from headrace.node.cdi import edits
+from headrace.node.device_health import DeviceID, Health
 from headrace.node.device_record import DeviceRecord, PreparedClaim, PreparedDevice, PreparedDriver, unprepared
 from headrace.node.driver_client import DeviceProblem, DriverClient, DriverGone
 from headrace.node.plugins import Plugin
@@ -40,9 +41,10 @@ class Devices:
         find: Callable[[str], Plugin | None],
         cdi_directory: Path,
         look_again: Callable[[str], None] = lambda pod_uid: None,
+        health: Callable[[DeviceID], Health] = lambda device: Health(),
     ) -> None:
         self._store, self._record, self._cdi = store, record, cdi_directory
-        self._look_again = look_again
+        self._look_again, self._health = look_again, health
         self._waiting: set[str] = set()  # Pods, for a device that is another claim's
         self._drivers = DriverClient(find)
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
@@ -110,6 +112,37 @@ class Devices:
                     if _serves(device, use.get("request") or ""):
                         found += device.cdi
         return list(dict.fromkeys(found))
+
+    def allocated_status(self, pod: Pod, container: Container) -> list[dict[str, Any]]:
+        """A container's `allocatedResourcesStatus` as a kubelet writes it: the health of each device of its claims."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for use in container.resources.get("claims") or ():
+            request = str(use.get("request") or "")
+            entry = next((each for each in entries(pod) if each["name"] == use["name"]), None)
+            name = claim_name(pod, entry) if entry else None
+            claim = next((each for each in self._record.of_pod(pod.uid) if each.name == name), None)
+            told: dict[str, dict[str, Any]] = {}
+            for driver, known in sorted((claim.drivers if claim else {}).items()):
+                for device in known.devices:
+                    if _serves(device, request.partition("/")[0]):
+                        id = device.cdi[0] if device.cdi else f"{driver}/{device.pool}/{device.device}"
+                        health = self._health((driver, device.pool, device.device))
+                        message = {"message": health.message} if health.message else {}
+                        told.setdefault(id, {"resourceID": id, "health": health.status} | message)
+            if told:
+                found[f"claim:{use['name']}" + (f"/{request}" if request else "")] = list(told.values())
+        return [{"name": name, "resources": resources} for name, resources in found.items()]
+
+    def users_of(self, devices: Collection[DeviceID]) -> set[str]:
+        """The Pods (uids) whose claims have any of these devices."""
+        return {
+            pod
+            for claim in self._record.claims()
+            for driver, known in claim.drivers.items()
+            for device in known.devices
+            if (driver, device.pool, device.device) in devices
+            for pod in claim.pods
+        }
 
     async def _claim(self, pod: Pod, entry: Mapping[str, Any]) -> Object | None:
         """The claim behind an entry of spec.resourceClaims, checked to be this Pod's to use; None: it needs none."""

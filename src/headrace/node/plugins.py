@@ -20,15 +20,20 @@ LOOK_SECONDS = 1.0
 CALL_SECONDS = 5.0
 TYPE = "DRAPlugin"
 VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+HEALTH_VERSIONS = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """`endpoint` is the path of the socket that serves the DRA API, `service` the version of it that is spoken."""
+    """`endpoint` is the path of the socket that serves the DRA API, `service` the version of it that is spoken.
+
+    `health` is that of the service which tells how its devices are; empty if it has none.
+    """
 
     name: str
     endpoint: str
     service: str = VERSIONS[0]
+    health: str = ""
 
 
 class Plugins:
@@ -108,7 +113,8 @@ class Plugins:
         self._log.info("driver registered", driver=info.name, endpoint=info.endpoint)
         # As the kubelet does: the first of the driver's that we know too.
         service = next(each for each in info.supported_versions if each in VERSIONS)
-        return Plugin(info.name, info.endpoint, service)
+        health = next((each for each in info.supported_versions if each in HEALTH_VERSIONS), "")
+        return Plugin(info.name, info.endpoint, service, health)
 
 
 def _listens(path: Path) -> bool:

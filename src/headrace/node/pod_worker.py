@@ -426,6 +426,9 @@ class PodWorker:
         actual, resizing = await self._converge(seen)
         stamp = self._means.clock.wall()
         status = wanted(seen, actual, resizing, self._means.address, self._now(), stamp)
+        for container, told in zip(seen.pod.spec.containers, status["containerStatuses"], strict=True):
+            if health := self._means.devices.allocated_status(seen.pod, container):
+                told["allocatedResourcesStatus"] = health
         fields = change(seen.pod, status, stamp)
         if fields is None:
             return None

@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.api.objects import Object, uid_of, version_of
 from headrace.node.containers import pod_uid_of
+from headrace.node.device_health import DeviceID
 from headrace.node.pod import Container, Pod, PodSpec, view
 from headrace.node.pod_worker import Means, PodWorker
 from headrace.node.runtimes.protocol import ApplyFailed, Limits
@@ -78,6 +79,11 @@ class Pods:
         """What this Pod waited for is there."""
         if worker := self._workers.get(pod_uid):
             worker.hurry()
+
+    def ailing(self, devices: Collection[DeviceID]) -> None:
+        """The health of these devices is another: their Pods tell it."""
+        for uid in self._means.devices.users_of(devices) if devices else ():
+            self.changed(uid)
 
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """The Pod of this name that is not about to vanish."""

@@ -39,6 +39,12 @@ class Sick(SimulatedGpus):
         return [DeviceHealth("node-a", "gpu-0", not self.illness, self.illness)]
 
 
+class Mute(SimulatedGpus):
+    """Says nothing of its devices' health."""
+
+    health = None
+
+
 class Clock(LoopClock):
     """Polls fast."""
 
@@ -85,7 +91,7 @@ async def test_both_versions_of_the_api_answer_alike():
 @pytest.mark.parametrize(
     ("make", "versions"),
     [
-        (SimulatedGpus, ["v1.DRAPlugin", "v1beta1.DRAPlugin"]),
+        (Mute, ["v1.DRAPlugin", "v1beta1.DRAPlugin"]),
         (Sick, ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]),
     ],
     ids=["a driver without health", "a driver that reports health"],

@@ -13,7 +13,7 @@ from headrace.apiserver.tokens import create_join_token, revoke_user
 from headrace.client.http import Client
 from headrace.client.kubeconfig import load
 from headrace.devices.driver.plugin import Plugin
-from headrace.devices.driver.simulated import SimulatedGpus
+from headrace.devices.driver.simulated import UNHEALTHY_FILE, SimulatedGpus
 from headrace.node import connected
 from headrace.node.agent import Settings
 from headrace.node.certificate import Credentials
@@ -51,6 +51,19 @@ class World:
     def __init__(self, store, client, running, port, server, credentials, directory):
         self.store, self.client, self.running, self.port = store, client, running, port
         self.server, self.credentials, self.directory = server, credentials, directory
+
+    async def tells_health(self, health):
+        """The health of the first device of the Pod p, once its status says so."""
+
+        def first(pod):
+            [container] = pod["status"]["containerStatuses"]
+            found = container.get("allocatedResourcesStatus") or [{"resources": [{}]}]
+            return found[0]["resources"][0]
+
+        async def read():
+            return first(await self.store.get(POD, "p", "default"))
+
+        return await eventually(read, lambda device: device.get("health") == health, seconds=90)
 
     async def log(self, name, **query):
         return await self.client.text(f"/api/v1/namespaces/default/pods/{name}/log", query=query)
@@ -109,9 +122,9 @@ async def drive(node, server, credentials, directory, log):
         await Plugin(gpus, node, KubernetesStore(client), directory, clock=CLOCK, log=log).run()
 
 
-async def eventually(read, what):
-    """The value once `what(value)` holds, within twenty seconds."""
-    end = time.monotonic() + 20
+async def eventually(read, what, seconds=20):
+    """The value once `what(value)` holds, within so many seconds."""
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = await read()
         if what(value):
@@ -173,6 +186,9 @@ async def test_a_claim_reaches_the_process_as_environment_and_is_let_go(tmp_path
             f"GPU_DEVICE_0_RESOURCE_CLAIM={claim['metadata']['uid']}",
         ]
         assert len(list((here.directory / "cdi").iterdir())) == 1
+        await here.tells_health("Healthy")
+        (here.directory / UNHEALTHY_FILE).write_text("gpu-0 XID 79: fell off the bus\n")
+        assert (await here.tells_health("Unhealthy"))["message"] == "XID 79: fell off the bus"
         await here.store.delete(POD, "p", "default")
         await until(here.store, is_gone)
         assert list((here.directory / "cdi").iterdir()) == []

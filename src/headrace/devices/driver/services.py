@@ -23,6 +23,7 @@ from headrace.wire.generated.registration_pb2_grpc import RegistrationServicer, 
 DRA_SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")  # the first that both sides know is taken
 HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 HEALTH_SECONDS = 5.0
+HEALTH_AGAIN_SECONDS = 10.0  # a kubelet takes a device for Unknown that it has not heard of for 30
 SOCKET_PATH_BYTES = 107  # of a unix address
 
 T = TypeVar("T")
@@ -66,12 +67,13 @@ class _Health(health_v1_pb2_grpc.DRAResourceHealthServicer, health_v1alpha1_pb2_
     async def NodeWatchResources(
         self, request: health.NodeWatchResourcesRequest, context: Any
     ) -> AsyncIterator[health.NodeWatchResourcesResponse]:
-        """All devices at once, and again whenever one has changed."""
+        """All devices at once, whenever one has changed, and now and then: silence would be taken for Unknown."""
         told: Sequence[DeviceHealth] | None = None
+        told_at = 0.0
         while True:
-            found = await asyncio.to_thread(self._driver.health)
-            if found != told:
-                told = found
+            found, now = await asyncio.to_thread(self._driver.health), self._clock.monotonic()
+            if found != told or now - told_at >= HEALTH_AGAIN_SECONDS:
+                told, told_at = found, now
                 yield health.NodeWatchResourcesResponse(devices=[_health(each, self._clock.wall()) for each in found])
             await self._clock.sleep(HEALTH_SECONDS)
 

@@ -10,10 +10,18 @@ from pathlib import Path
 from headrace.api.cdi import ContainerEdits, Device, InvalidCdi
 from headrace.devices.driver import gpu_config
 from headrace.devices.driver.cdi_files import CdiFiles
-from headrace.devices.driver.interface import Allocated, Pool, Prepared, PrepareError, cdi_device_names
+from headrace.devices.driver.interface import (
+    Allocated,
+    DeviceHealth,
+    Pool,
+    Prepared,
+    PrepareError,
+    cdi_device_names,
+)
 from headrace.devices.driver.inventory import PLAIN, Described, gpus, nics
 
 NAME, NIC_NAME = "gpu.example.com", "nic.example.com"
+UNHEALTHY_FILE = "unhealthy-gpus"
 SLICE_NAMES = {"node-a": "node-a-gpu.example.com-x7k2p"}
 
 _NOT_NAME = re.compile(r"[^A-Z0-9_]")
@@ -74,13 +82,27 @@ class _Simulated:
 
 
 class SimulatedGpus(_Simulated):
-    """`profile`: which GPUs, as `inventory` has them. Raises ValueError where there is no such profile."""
+    """`profile`: which GPUs, as `inventory` has them. Raises ValueError where there is no such profile.
+
+    A GPU is unhealthy as long as a file `unhealthy-gpus` beside the CDI directory has a line with its name, and what
+    it has: `gpu-0 XID 79: fell off the bus`.
+    """
 
     name = NAME
 
     def __init__(self, node: str, cdi_directory: Path, profile: str = PLAIN) -> None:
         names = (SLICE_NAMES[node],) if node in SLICE_NAMES and profile == PLAIN else ()
         super().__init__(node, cdi_directory, "GPU", gpus(profile), names)
+        self._illnesses = cdi_directory.parent / UNHEALTHY_FILE
+
+    def health(self) -> Sequence[DeviceHealth]:
+        try:
+            lines = self._illnesses.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        ill = {name: message for name, _, message in (line.strip().partition(" ") for line in lines) if name}
+        names = [str(device["name"]) for device in self._devices]
+        return [DeviceHealth(self._node, name, name not in ill, ill.get(name, "")) for name in names]
 
     def _configured(self, allocated: Allocated) -> dict[str, str]:
         try:

@@ -139,7 +139,7 @@ def filtering(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[R
 
 
 def cold(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
-    """All nodes, slices decoded on both sides, nothing else known: selectors compiled and evaluated, pools gathered."""
+    """All nodes, slices decoded on both sides, nothing else known: selectors compiled and evaluated. In CPU time."""
     for name, asked in ASKED.items():
         case, row = cluster(nodes, asked), Row(f"{nodes}x8 {name}, cold")
 
@@ -147,14 +147,14 @@ def cold(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
 
         def once(case: Case = case) -> float:
             nonlocal load
-            begun = time.perf_counter()
+            begun = time.thread_time()
             made = inventory(case)
-            load = min(load, time.perf_counter() - begun)
-            begun = time.perf_counter()
+            load = min(load, time.thread_time() - begun)
+            begun = time.thread_time()
             standing = Standing(made, case["claims"])
             while not standing.run(SLICE):
                 pass
-            return time.perf_counter() - begun
+            return time.thread_time() - begun
 
         fitting = sum(1 for _ in fitting_names(case))
         for _ in range(rounds):
@@ -175,18 +175,18 @@ def fitting_names(case: Case) -> Iterator[str]:
 
 
 def starts(peer: Peer, nodes: int, seconds: float, rounds: int) -> Iterator[Row]:
-    """The cold case from the slices' bytes on: protobuf there, as the scheduler asks for them, JSON here."""
+    """The cold case from the bytes of the slices on: protobuf there, as its scheduler has them, JSON here. CPU time."""
     for name, asked in ASKED.items():
         case, row = cluster(nodes, asked), Row(f"{nodes}x8 {name}, from bytes")
         encoded = [orjson.dumps(each) for each in case["slices"]]
 
         def once(case: Case = case, encoded: list[bytes] = encoded) -> float:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             made = inventory({**case, "slices": [orjson.loads(each) for each in encoded]})
             standing = Standing(made, case["claims"])
             while not standing.run(SLICE):
                 pass
-            return time.perf_counter() - begun
+            return time.thread_time() - begun
 
         for _ in range(rounds):
             theirs = peer.ask(case, mode="start", seconds=seconds)

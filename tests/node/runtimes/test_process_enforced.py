@@ -141,15 +141,16 @@ async def test_what_an_agent_left_in_another_place_is_found_and_cleared_away(enf
 
 
 async def test_usage_is_measured(enforced: Running) -> None:
-    await enforced.start("a", *SPIN, cpu_milli=200)
+    await enforced.start("a", *SPIN)
     await enforced.says("a", "spins")
+    await enforced.runtime.apply("a", Limits(20))  # less than its share of any machine, so that it is throttled
     found = await enforced.runtime.metered("a")
     assert found is not None
     workload, meter = found
     assert workload == "default/pod/c-a"
     usage = await eventually(lambda: (seen := meter.read(time.time())).throttled_periods >= 2 and seen)
     meter.close()
-    assert 0 < usage.cpu_seconds < 2
+    assert usage.cpu_seconds > 0
     assert usage.periods >= usage.throttled_periods
     assert MEBIBYTE < usage.working_set_bytes <= usage.memory_bytes < 50 * MEBIBYTE
 

@@ -67,10 +67,10 @@ class Files:
 def files_of(id: str) -> Files:
     """Of a process container by its id, of a Podman one by the id that Podman gave it."""
     found = {}
-    for name in ("cpu.cfs_quota_us", "cpu.max", "memory.limit_in_bytes", "memory.max"):
-        for path in CGROUPS.rglob(name):
-            if id in str(path.parent):
-                found[name.partition(".")[0]] = path
+    for place, _, names in os.walk(CGROUPS):  # others' groups may vanish meanwhile
+        for name in ("cpu.cfs_quota_us", "cpu.max", "memory.limit_in_bytes", "memory.max"):
+            if id in place and name in names:
+                found[name.partition(".")[0]] = Path(place) / name
     return Files(found["cpu"], found["memory"])
 
 
@@ -82,13 +82,19 @@ def server(directory: Path) -> Iterator[tuple[Headrace, Client]]:
 
 @contextlib.contextmanager
 def agent(running: Headrace, client: Client, directory: Path, name: str, *options: str) -> Iterator[int]:
-    """Its process id."""
+    """Its process id. It runs as installed: a development's `rich`, which structlog would load, is not there."""
+    (directory / "hidden").mkdir(exist_ok=True)
+    (directory / "hidden" / "rich.py").write_text("raise ImportError\n")
     token = running.run("token", "create", "--node", name).split()[-1]
     place = ("--server", client.url, "--agents-server", f"127.0.0.1:{client.port}", "--node-name", name)
     own = directory / name
     process = subprocess.Popen(
         [sys.executable, "-m", "headrace.cli", "agent", *place, *options, "--data-dir", str(own / "agent")],
-        env={**os.environ, "HEADRACE_JOIN_TOKEN": token},
+        env={
+            **os.environ,
+            "HEADRACE_JOIN_TOKEN": token,
+            "PYTHONPATH": os.pathsep.join([str(directory / "hidden"), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -131,9 +137,12 @@ def run_pod(running: Headrace, client: Client, node: str, command: Sequence[str]
 
 
 def cpu_milliseconds(pid: int) -> float:
-    """User and system, of all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    """User and system, of all living threads, in the scheduler's nanoseconds: ticks miss what is done between them."""
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += int((thread / "schedstat").read_text().split()[0])
+    return found / 1e6
 
 
 def resident_mebibytes(pid: int) -> float:

@@ -93,7 +93,7 @@ def agent(running: Headrace, client: Client, directory: Path, name: str, *option
         env={
             **os.environ,
             "HEADRACE_JOIN_TOKEN": token,
-            "PYTHONPATH": os.pathsep.join([str(directory / "hidden"), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONPATH": str(directory / "hidden"),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

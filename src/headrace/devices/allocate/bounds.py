@@ -129,6 +129,9 @@ class Bounds:
             ]
             masks = self.structure.groups[want.claim][number].values()
             self._looked += len(masks) // VALUES_AT_ONCE * (1 + len(certain))
+            if not certain:
+                options &= union_of([mask for mask in masks if (options & mask).bit_count() >= first.number])
+                continue
             needs = [Need(want, options, first.number), *certain]
             options &= union_of([mask for mask in masks if options & mask and self._may_serve(needs, mask)])
         return options

@@ -95,13 +95,20 @@ class FastWalk(Walk):
             self.work += 1
             if self._structure.errors[frame.want.number] & low:
                 self.problem.is_selected(frame.want, index)
-            if self._must_have_room and not self._has_room(frame.partial, frame.want, index):
+            if self._must_have_room and not self._is_roomy(frame, index):
                 continue
             grown = placed(self.problem, frame.partial, frame.want, index)
             if grown is not None:
                 frame.tried = index
                 return grown
         return None
+
+    def _is_roomy(self, frame: _Options, index: int) -> bool:
+        want, partial = frame.want, frame.partial
+        is_empty = not self.problem.state.held and not partial.shared
+        if is_empty and not want.amounts and self.problem.devices[index].always_has_room:
+            return True
+        return self._has_room(partial, want, index)
 
     def _is_exhausted(self, frame: Devices) -> bool:
         assert isinstance(frame, _Options)

@@ -55,7 +55,7 @@ class Solving:
             return
         self.problem = Problem(view, state, known.demand, self._claims, inventory.selectors, inventory.features)
         self._entering: Generator[int] | None = self.problem.entering()
-        self._structuring = structuring(self.problem)
+        self._structuring: Generator[int, None, Structure] | None = None
 
     def _is_known_at_a_glance(self, inventory: Inventory) -> bool:
         outline = inventory.at_a_glance(self._name, self._known)
@@ -158,6 +158,8 @@ class Solving:
             self._end(alike)
 
     def _structured(self, end: int) -> Structure | None:
+        if self._structuring is None:
+            self._structuring = structuring(self.problem)
         while self._before < end:
             try:
                 self._before += next(self._structuring) * ASKING

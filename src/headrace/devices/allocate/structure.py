@@ -74,7 +74,7 @@ def structuring(problem: Problem) -> Generator[int, None, Structure]:
     errors: list[int] = []
     asked: dict[Hashable, tuple[int, int]] = {}
     for want in problem.demand.wants:
-        key = want.number if want.is_all else want.likeness
+        key = want.number if want.is_all or len(problem.demand.wants) == 1 else want.likeness
         if key not in asked:
             asked[key] = yield from _candidates(problem, want)
         yes, error = asked[key]

@@ -61,7 +61,7 @@ class Walk:
         self._position, self._starts = problem.demand.positions, problem.demand.starts
         self._stack: list[_Frame] = []
         # Just one of these says what comes next: a request to begin, a frame to go on with, or a dead end's kind.
-        first = Partial().for_claim(self._starts[0]) if self._claims else Partial()
+        first = Partial(values=self._starts[0]) if self._claims else Partial()
         self._request: tuple[int, int, Partial] | None = (0, 0, first)
         self._frame: Devices | None = None
         self._exceeded = False

@@ -133,11 +133,9 @@ def _container(container: Container, seen: Seen, actual: Resources, now: float) 
     }
     known = seen.pod.container_status(container.name)
     if container.name in actual:
-        status["resources"] = dict(actual[container.name])
+        status["resources"] = dict(actual[container.name])  # until it is read back, what was told before stays charged
     if last is not None and last.is_running:
         status["state"] = _state(running={"startedAt": to_time(last.state.started_at)})
-        if container.name not in actual and known.get("containerID") != status["containerID"]:
-            status["resources"] = None  # what was told of another run, or of none, is not read back from this one
     elif waiting := _waiting(container, seen, last, now):
         status["state"] = _state(waiting=waiting)
         status["resources"] = for_the_start(container, known) or None

@@ -146,6 +146,21 @@ class ActionLaws:
                         f"of cpu, its policy allows {more}m more and {node} has {room[node][0]}m"
                     )
 
+    def is_asking(self, key: Key) -> bool:
+        """Whether this is written because a policy's growth found no room: it is asked for again, ever more seldom."""
+        asking = {
+            f"{other.namespace}/{obj['spec']['workload'].partition('/')[0]}"
+            for other, obj in self.last.items()
+            if other.resource == RESOURCE_SCALING_ACTION.resource
+            and BY_POLICY in (obj["metadata"].get("labels") or {})
+            and str((obj.get("status") or {}).get("reason")).startswith("Insufficient")
+        }
+        if key.resource == RESOURCE_SCALING_ACTION.resource:
+            return f"{key.namespace}/{self.last[key]['spec']['workload'].partition('/')[0]}" in asking
+        if key.resource == RESIZE_POLICY.resource:
+            return bool(asking)
+        return key.resource == "pods" and f"{key.namespace}/{key.name}" in asking
+
     def _is_waiting(self, key: Key, container: str) -> bool:
         """For an action that has not ended (deferred), or after one that failed."""
         found = [

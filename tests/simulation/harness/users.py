@@ -43,12 +43,14 @@ class Users:
         nodes: tuple[str, ...],
         note: Callable[[str], None],
         wall: Callable[[], float],
+        with_policies: bool,
     ) -> None:
         self.tainted: dict[str, set[str]] = {name: set() for name in nodes}
         self._store, self._near, self._last, self._random, self._nodes = store, near, last, random, nodes
         self._note, self._wall = note, wall
         self._devices = DeviceUsers(store, last, random, nodes)
         self._policies = PolicyUsers(store, last, random)
+        self._with_policies = with_policies
         self._number = 0
 
     async def run(self, seconds: float) -> None:
@@ -70,9 +72,6 @@ class Users:
             (14, self.delete_pod),
             (3, self.reserve),
             (3, self.give_up_reservation),
-            (4, self._policies.create_policy),
-            (2, self._policies.change_mode),
-            (1, self._policies.delete_policy),
             (6, self.label),
             (4, self._devices.create_claim),
             (3, self._devices.delete_claim),
@@ -83,6 +82,12 @@ class Users:
             (2, self.create_namespace),
             (1, self.delete_namespace),
         ]
+        if self._with_policies:
+            actions += [
+                (4, self._policies.create_policy),
+                (2, self._policies.change_mode),
+                (1, self._policies.delete_policy),
+            ]
         weights = [weight for weight, _ in actions]
         return self._random.choices([action for _, action in actions], weights)[0]
 

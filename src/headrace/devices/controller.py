@@ -31,6 +31,13 @@ def templates_named(pod: Fields) -> Iterable[str]:
     return [f"{namespace_of(pod)}/{name}" for name in named if name]
 
 
+def claims_of(pod: Fields) -> list[str]:
+    """The keys of the claims that a Pod uses, as far as its spec and status name them."""
+    names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
+    names.append(((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    return [f"{namespace_of(pod)}/{name}" for name in names if name]
+
+
 class PodClaims:
     """For each Pod with claim templates: the claims exist and the Pod's status names them."""
 
@@ -137,9 +144,7 @@ class Claims:
         pod = after if is_same or before is None else before
         if pod is None or (pod is after and not plan.is_done(pod)):
             return ()
-        names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
-        names.append(((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
-        return [f"{namespace_of(pod)}/{name}" for name in names if name]
+        return claims_of(pod)
 
     async def observe(self, key: str) -> ClaimSeen | None:
         claim = self._claims.get(key)

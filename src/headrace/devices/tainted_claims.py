@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from headrace.api.kinds import DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields, Object, key_of, name_of, uid_of
 from headrace.devices import evictions, taint_rule_status
-from headrace.devices.controller import BY_UID
+from headrace.devices.controller import BY_UID, claims_of
 from headrace.devices.evictions import Seen
 from headrace.devices.taint_rules import selects
 from headrace.runtime.actions import Action, Delete
@@ -32,6 +32,7 @@ class DeviceTaintEvictions:
         self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
         self.sources: Sequence[Source] = (
             Source(self._claims, self._tainted),
+            Source(self._pods, self._claims_of_bound),
             Source(self._slices, self._claims_of_slice),
             Source(self._rules, self._claims_of_rule),
         )
@@ -40,6 +41,12 @@ class DeviceTaintEvictions:
         """Devices without a taint, which is nearly all, cost no look."""
         if after is not None and any(taint for result in _results(after) for taint in self._taints(result)):
             yield key_of(after)
+
+    def _claims_of_bound(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        """A claim is allocated before its Pod is bound, and only then is there somebody to evict."""
+        if after is not None and _is_bound(after) and not (before is not None and _is_bound(before)):
+            for key in claims_of(after):
+                yield from self._tainted(None, self._claims.get(key))
 
     def _claims_of_slice(self, before: Object | None, after: Object | None) -> Iterable[str]:
         pools = {_pool_of(each) for each in (before, after) if each is not None}
@@ -142,6 +149,10 @@ class DeviceTaintRuleStatus:
 
 def rule_origin(rule: Fields) -> str:
     return f"DeviceTaintRule {name_of(rule)}"
+
+
+def _is_bound(pod: Fields) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def _results(claim: Fields) -> Sequence[Fields]:

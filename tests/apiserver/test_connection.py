@@ -1,17 +1,21 @@
 """What one TLS connection takes: whose certificate counts, how long and how large a request may be."""
 
 import asyncio
+import gc
 import json
 import ssl
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from headrace.api.limits import BODY_BYTES, HEADER_BYTES, HEADER_COUNT
 from headrace.apiserver import bodies, connection, lanes, pki
 from headrace.apiserver import listener as api
+from headrace.apiserver.exchange import Exchange, Heads
 from headrace.apiserver.identity import identity_of
 from tests.apiserver.joined import stranger
 from tests.apiserver.serving import Serving, serving
@@ -261,6 +265,30 @@ async def test_a_whole_url_and_an_old_version_are_understood(server: Serving) ->
         code, _ = await answer(streams, b"GET /api/v1/namespaces/def%61ult HTTP/1.0\r\nhost: x\r\n\r\n")
         assert code == 200
         assert await ended(streams), "HTTP/1.0 keeps no line"
+
+
+async def test_a_line_that_is_over_is_forgotten_at_once() -> None:
+    """The collector comes seldom, and what a line holds of OpenSSL's buffers is large."""
+
+    class Owner:
+        heads = Heads(lambda: b"now")
+
+        def made(self, _: connection.Connection) -> None: ...
+        def lost(self, _: connection.Connection) -> None: ...
+        def begin(self, exchange: Exchange) -> None:
+            exchange.answer(200, b"text/plain", b"ok")
+
+    line = connection.Connection(Owner())
+    line.connection_made(Mock(get_extra_info=lambda _: None, is_closing=lambda: False))
+    line.data_received(GET + b"\r\n")
+    line.connection_lost(None)
+    alive = weakref.ref(line)
+    gc.disable()
+    try:
+        del line
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_handshake_that_does_not_begin_is_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
         self.certificate: Certificate | None = None
         self.common_head = owner.heads.of
@@ -87,6 +87,8 @@ class Connection(asyncio.Protocol):
                 each.lost()
         self._pipeline.clear()
         self.resume_writing()
+        # They refer back to this connection: in a cycle its buffers would wait for the collector, which seldom comes.
+        self._parser = self._answering = self._receiving = None
 
     def eof_received(self) -> None:
         """What was asked before is still answered on the way out; the transport closes itself."""

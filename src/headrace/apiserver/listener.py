@@ -122,3 +122,5 @@ def _going_on(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any,
             waits_for = work.send(None) if failure is None else work.throw(failure)
         except StopIteration:
             return
+        finally:
+            failure = None  # its traceback refers to this frame, which would refer to it

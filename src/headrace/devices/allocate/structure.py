@@ -16,6 +16,7 @@ from headrace.devices.allocate.problem import ASKED_AT_ONCE, Problem
 from headrace.devices.allocate.requests import Want
 
 GROUPED_AT_ONCE = 256
+VALUES_COMPARED = 1_024
 
 Groups = dict[Value, int]  # devices by the value of one attribute
 
@@ -39,6 +40,8 @@ class Structure:
         """Equal where the same devices in use have the same answer; None where more than this decides."""
         if any(self.errors) or self.shareable or self.counting:
             return None
+        if any(len(each) > VALUES_COMPARED for of_claim in self.groups for each in of_claim):
+            return None  # telling whether two are alike would take longer than another search
         return self.candidates, tuple(tuple(each.values()) for of_claim in self.groups for each in of_claim)
 
     def agreeing(self, mask: int, problem: Problem, want: Want, values: Sequence[Taken]) -> int:

@@ -101,6 +101,31 @@ async def test_a_claim_for_64gi_takes_the_large_gpu_and_a_second_one_waits():
         assert "1 lost to use by default/big-gpu" in told
 
 
+async def test_a_device_that_was_let_go_and_is_still_used_is_left_out_and_given_when_its_pod_has_ended():
+    """A claim's status is cleared by hand while its Pod runs: the next Pod takes the other GPU, a third one waits."""
+    async with scheduled() as store:
+        await add_node(store, node("node-a"))
+        await store.create(RESOURCE_SLICE, example("resource-slice.yaml")[0])
+        await store.create(DEVICE_CLASS, example("device-class.yaml")[0])
+        devices = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}
+        for name in ("first", "second", "third"):
+            claim = {"metadata": {"name": name}, "spec": {"devices": devices}}
+            await store.create(RESOURCE_CLAIM, claim, "default")
+        for name in ("first", "second", "third"):
+            claims = [{"name": "gpu", "resourceClaimName": name}]
+            await store.create(POD, pod(name, resourceClaims=claims), "default")
+            await settle()
+            if name == "first":
+                let_go = {"status": {"allocation": None, "reservedFor": None}}
+                await store.patch(RESOURCE_CLAIM, "first", "default", fields=let_go, subresource="status")
+        assert [await where(store, name) for name in ("first", "second", "third")] == ["node-a", "node-a", None]
+        assert "let go at" in await why(store, "third")
+        agent = store.acting_as(Caller(user="system:node:node-a"))
+        await agent.delete(POD, "first", "default", Deletion(grace_seconds=0))
+        await settle()
+        assert await where(store, "third") == "node-a"
+
+
 async def test_twenty_pods_at_once_never_share_a_device_nor_overcommit():
     async with scheduled() as store:
         await store.create(DEVICE_CLASS, example("device-class.yaml")[0])

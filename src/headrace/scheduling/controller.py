@@ -42,6 +42,7 @@ from headrace.store.protocol import Refused
 SCHEDULER_NAME = "default-scheduler"
 BY_CLAIM = "claim"
 SEARCH_AGAIN_SECONDS, SEARCH_AGAIN_LONGEST_SECONDS = 5.0, 300.0
+WITHHELD_SECONDS = 30.0  # after which the guard is asked again, in case its release was not heard of
 GAVE_UP = "search gave up"
 BY_DEVICES = frozenset({DEVICES})
 NOT_AVAILABLE = "resourceclaim not available on the node"
@@ -73,6 +74,7 @@ class Scheduler:
         self._deciding = asyncio.Lock()
         self._refusals: Refusals[str] = Refusals()
         self._gave_up: dict[str, int] = {}
+        self._ask_again_at = float("inf")
         self._looked: tuple[Object, Wanted] | None = None
         self._binding: set[str] = set()  # decided in full: only a failure of its writes makes it looked at again
         self.sources: Sequence[Source] = (
@@ -104,7 +106,8 @@ class Scheduler:
         if held is None or (left is not None and left.held() == held.held()):
             return ()
         self._refusals.ledger_changed(str(node))
-        return self._parked.waiting_for(AMOUNTS)
+        amounts = self._parked.waiting_for(AMOUNTS)
+        return dict.fromkeys((*amounts, *self._parked.waiting_for(DEVICES))) if self.view.ask_again() else amounts
 
     def _gone(self, key: str) -> None:
         """It was placed, or it went: nothing is remembered of it."""
@@ -119,6 +122,7 @@ class Scheduler:
         node = after if after is not None else before
         assert node is not None
         self._refusals.ledger_changed(name_of(node))
+        self.view.ask_again()
         return self._parked.all()
 
     def _after_reservation(self, before: Object | None, after: Object | None) -> Iterable[str]:
@@ -135,7 +139,10 @@ class Scheduler:
             users = []  # it is its own write, or one that makes that write fail
         was = ((before or {}).get("status") or {}).get("allocation")
         now = ((after or {}).get("status") or {}).get("allocation")
-        return dict.fromkeys((*users, *self._parked.waiting_for(DEVICES))) if was and not now else users
+        if not was or now:
+            return users
+        self.view.ask_again()
+        return dict.fromkeys((*users, *self._parked.waiting_for(DEVICES)))
 
     # One look
 
@@ -151,6 +158,9 @@ class Scheduler:
             return await self._look(key, pod)
 
     async def _look(self, key: str, pod: Object) -> Seen:
+        if self._clock.monotonic() >= self._ask_again_at:
+            self._ask_again_at = float("inf")
+            self.view.ask_again()
         if (pod.get("spec") or {}).get("schedulingGates"):
             return Seen(pod, ())
         if entry := unmade(pod):
@@ -268,14 +278,25 @@ class Scheduler:
         self.view.assume(self._wanted(seen.pod), node, given)
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
-        """The view was behind the ledger: leave that node out until it changes, and look again."""
+        """The view was behind the ledger: leave that node, or those devices, out until it changes, and look again."""
         self.view.forget(key)
+        if isinstance(action, Patch) and action.kind == RESOURCE_CLAIM:
+            results = action.fields["status"]["allocation"]["devices"]["results"]
+            taken = [each for each in results if _path(each) in refusal.shortfall.missing]
+            self.view.withhold(taken, refusal.shortfall.holders[0] if refusal.shortfall.holders else "others")
+            self._ask_again_at = self._clock.monotonic() + WITHHELD_SECONDS
+            return (Again(WITHHELD_SECONDS),)
         if isinstance(action, Subresource):
             node = str(action.body["target"]["name"])
             missing = refusal.shortfall.missing
             words = ", ".join(f"Insufficient {name}" for name in sorted(missing)) or str(refusal)
             self._refusals.remember(Refusal(key, node, node, words))
         return ()
+
+
+def _path(result: Fields) -> str:
+    """How a Shortfall names a device."""
+    return f"{result['driver']}/{result['pool']}/{result['device']}"
 
 
 def _chosen(seen: Seen, actions: Sequence[Action]) -> str:

@@ -4,7 +4,7 @@ A placement that was decided is *assumed* until the caches show it, so that the 
 The guard of the store decides; an assumption only saves its refusals.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.api.objects import Fields, Object, key_of, name_of, version_of
@@ -57,6 +57,7 @@ class View:
         self._placed: dict[str, str] = {}
         self._assumed: dict[str, tuple[str, ...]] = {}  # Pods, and the claims that were given to them
         self._given: dict[str, _Given] = {}
+        self._withheld: dict[str, tuple[Fields, ...]] = {}
         nodes.subscribe(self._node_changed)
         pods.subscribe(self._pod_changed)
         claims.subscribe(self._changed(self._put_claim, self.inventory.drop_claim, key_of))
@@ -123,6 +124,18 @@ class View:
             given = self._given.get(claim)
             if given is not None and given.pod == key:
                 self._settle(claim, self._claims.get(claim))
+
+    def withhold(self, results: Iterable[Fields], holder: str) -> None:
+        """The guard says that these devices are somebody's, though no claim shows it: let go, and still in use."""
+        self._withheld[holder] = (*self._withheld.get(holder, ()), *results)
+        self.inventory.hold(holder, self._withheld[holder])
+
+    def ask_again(self) -> bool:
+        """Something was released: whether that may be what was withheld. The guard is asked for it anew."""
+        withheld, self._withheld = self._withheld, {}
+        for holder in withheld:
+            self.inventory.hold(holder, ())
+        return bool(withheld)
 
     def is_given(self, claim: str, pod: str) -> bool:
         """Whether the claim is about to be allocated for another Pod."""

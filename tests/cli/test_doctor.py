@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from headrace.cli.doctor import findings
+from headrace.cli.places import served_directory
 from headrace.ledger.books import Books
 from headrace.ledger.document import BooksDocument, LedgerDocument, document
 from tests.ledger.builders import claim, container, node, pod, resource_slice, result
@@ -121,3 +122,22 @@ def test_certificates_are_told_before_they_end(days, level):
 @pytest.mark.parametrize(("mebibytes", "level"), [(5000, "ok"), (500, "warn"), (50, "fail")])
 def test_a_disk_that_fills_is_told(mebibytes, level):
     assert findings.disk("/var", mebibytes << 20, 10_000 << 20).level == level
+
+
+def test_the_directory_that_is_looked_at_is_that_of_the_server_that_answers(tmp_path, monkeypatch):
+    """With $KUBECONFIG of another server it told of the disk of the default directory, and not of this one's file."""
+    default, mine, remote = (tmp_path / name for name in ("default", "mine", "remote"))
+    for each in (default, mine, remote):
+        each.mkdir()
+        (each / "kubeconfig").touch()
+    for each in (default, mine):
+        (each / "headrace.db").touch()
+    monkeypatch.setenv("HEADRACE_DATA_DIR", str(default))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert served_directory(None, None) == default
+    assert served_directory(None, str(mine)) == mine
+    assert served_directory(str(mine / "kubeconfig"), None) == mine
+    monkeypatch.setenv("KUBECONFIG", str(mine / "kubeconfig"))
+    assert served_directory(None, None) == mine
+    monkeypatch.setenv("KUBECONFIG", str(remote / "kubeconfig"))
+    assert served_directory(None, None) is None

@@ -4,12 +4,15 @@ import errno
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from headrace.apiserver import pki
 from headrace.cli.main import main, root
+from headrace.node.certificate import Credentials
 from headrace.serve.announcement import Announced, announced, announcing, is_alive
 
 
@@ -28,6 +31,12 @@ from headrace.serve.announcement import Announced, announced, announcing, is_ali
         pytest.param(("--sync-seconds", "0"), "0.0 is not in the range 1<=x<=3600", id="a sync period of nothing"),
         pytest.param(("--sample-seconds", "nan"), "nan is not in the range 0.1<=x<=60", id="no number of seconds"),
         pytest.param(("--agents-port", "-5"), "-5 is not in the range", id="a negative port"),
+        pytest.param(("--memory", "lots"), "must be an amount such as 8Gi", id="no amount of memory"),
+        pytest.param(
+            ("--runtime", "podman", "--podman-socket", "/nowhere/podman.sock"),
+            "podman socket /nowhere/podman.sock: No such file or directory; start it",
+            id="Podman that is not there",
+        ),
     ],
 )
 @pytest.mark.parametrize("detach", [(), ("--detach",)], ids=["in the foreground", "detached"])
@@ -36,6 +45,23 @@ def test_what_cannot_work_is_said_before_a_server_starts(tmp_path, options, word
     assert told.exit_code == 2, told.output
     assert words in told.output
     assert not (tmp_path / "data").exists()
+
+
+def certificate_of(node: str, directory: Path) -> None:
+    now = time.time()
+    authority = pki.ensure(directory.parents[1] / "pki", now)
+    credentials = Credentials(directory)
+    request = credentials.signing_request(node).encode()
+    signed = pki.sign_request(authority, request, now, f"system:node:{node}", ("system:nodes",))
+    credentials.store(signed.decode(), authority.ca_pem().decode())
+
+
+def test_a_directory_of_another_node_is_told_before_a_server_starts(tmp_path):
+    """It said "it has not registered after 60 s", and left a server running."""
+    certificate_of("node-a", tmp_path / "agent" / "pki")
+    told = CliRunner().invoke(root, ["up", "--detach", "--data-dir", str(tmp_path), "--node-name", "node-b"])
+    assert told.exit_code == 2, told.output
+    assert f"--node-name node-b: {tmp_path / 'agent'} belongs to node node-a" in told.output
 
 
 def test_a_directory_that_cannot_be_made_is_one_line(capsys):

@@ -115,6 +115,10 @@ def test_headraces_own_apply_says_created_then_unchanged_then_configured(up, tmp
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '3'}\n")
     assert "configmap/settings configured" in up.run("apply", "-f", str(file))
     assert up.object("configmap", "settings")["data"] == {"a": "3"}
+    named = tmp_path / "named.yaml"  # as kubectl notes it: with its namespace
+    named.write_text(file.read_text().replace("{name: settings}", "{name: settings, namespace: default}"))
+    assert "configmap/settings" in up.run("apply", "-f", str(named))
+    assert "configmap/settings unchanged" in up.run("apply", "-f", str(file))
     assert 'configmap "settings" deleted' in up.run("delete", "-f", str(file))
 
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "doctor": ("headrace.cli.doctor.command:doctor", "Check that all is well, and say what to do where it is not."),
     "resize": ("headrace.cli.resize:resize", "Change limits of running workloads; show their history."),
     "top": ("headrace.cli.top:top", "Show what workloads use, may use and should have, live."),
-    "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: allocate, cel, resize."),
+    "simulate": ("headrace.cli.simulate:simulate", "Ask what would be answered: claim, resize, cel, allocate."),
 }
 # Set before anything imports it: what gRPC prints of its threads and sockets helps nobody, and our errors name them.
 # Its fork handlers are for processes that go on using it after a fork; here children are only ever executed.

@@ -28,6 +28,8 @@ async def _apply(objects: list[dict[str, Any]], dry_run: bool, target: Target) -
     from headrace.client.http import MERGE_PATCH
     from headrace.client.paths import collection_path, object_path
 
+    if not objects:
+        raise click.UsageError("-f: there is no object in it")
     query = WRITING | ({"dryRun": "All"} if dry_run else {})
     async with connected(target) as (client, namespace):
         known: list[Known] = []
@@ -35,6 +37,8 @@ async def _apply(objects: list[dict[str, Any]], dry_run: bool, target: Target) -
             kind = await _kind_of(client, known, wanted)
             meta = wanted.setdefault("metadata", {})
             place = meta.get("namespace") or namespace if kind.namespaced else ""
+            if place:
+                meta["namespace"] = place  # as kubectl writes it: what was applied then and is left out now would go
             plain = json.dumps(wanted, separators=(",", ":"), sort_keys=True) + "\n"
             if not meta.get("name"):
                 raise click.ClickException(f"{kind.kind}: metadata.name is required")

@@ -227,7 +227,7 @@ def memory_bytes(text: str | None) -> int | None:
     try:
         return parse(text).value()
     except InvalidQuantity as wrong:
-        raise click.UsageError(f"--memory {text}: {wrong}") from None
+        raise click.UsageError(f"--memory {text}: must be an amount such as 8Gi: {wrong}") from None
 
 
 def reserved_amounts(text: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ def data_directory(given: str | None = None) -> Path:
 
 
 def kubeconfig_path(given: str | None, data_dir: str | None) -> Path:
-    """`--kubeconfig`, the one `up` wrote here, $KUBECONFIG: the first that exists."""
+    """`--kubeconfig`, the one in `--data-dir`, $KUBECONFIG, the one `up` wrote here: the first that there is."""
     written = data_directory(data_dir) / "kubeconfig"
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     if given:
@@ -33,3 +33,15 @@ def kubeconfig_path(given: str | None, data_dir: str | None) -> Path:
     if written.exists():
         return written
     raise click.ClickException(f"no server found: {written} does not exist; start one with `headrace up`")
+
+
+def served_directory(given: str | None, data_dir: str | None) -> Path | None:
+    """The data directory of the server that `kubeconfig_path` finds; None where it is not on this machine."""
+    directory = data_directory(data_dir)
+    try:
+        found = kubeconfig_path(given, data_dir).absolute()
+    except click.ClickException:
+        return directory if directory.exists() else None
+    if found == directory / "kubeconfig":
+        return directory
+    return found.parent if (found.parent / "headrace.db").exists() else None

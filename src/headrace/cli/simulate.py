@@ -59,8 +59,10 @@ def resize(policy: str, trace: str, limits: str) -> None:
         start = {name: amount(name, text) for name, _, text in (each.partition("=") for each in limits.split(","))}
     except ValueError as wrong:
         raise click.UsageError(f"--limits {limits}: must be such as cpu=1,memory=256Mi: {wrong}") from None
+    if unknown := start.keys() - {"cpu", "memory"}:
+        raise click.UsageError(f"--limits {limits}: {min(unknown)!r}: a policy changes cpu and memory")
     try:
-        with _opened(trace) as file:
+        with _opened(trace, "--trace") as file:
             for told in replay(read_policy(policy), start, (orjson.loads(line) for _, line in _lines(file))):
                 sys.stdout.buffer.write(orjson.dumps(told) + b"\n")
                 sys.stdout.buffer.flush()
@@ -92,13 +94,13 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 @contextmanager
-def _opened(cases: str) -> Iterator[IO[bytes]]:
+def _opened(cases: str, option: str = "--cases") -> Iterator[IO[bytes]]:
     if cases == "-":
         yield sys.stdin.buffer
         return
     try:
         file = open(cases, "rb")  # noqa: SIM115
     except OSError as failed:
-        raise click.UsageError(f"--cases {cases}: {failed.strerror}") from None
+        raise click.UsageError(f"{option} {cases}: {failed.strerror}") from None
     with file:
         yield file

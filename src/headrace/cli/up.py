@@ -86,6 +86,7 @@ def up(
     node = this_node(node_name)
     if with_agent:
         _check_share(cpus, memory, system_reserved)
+        _check_agent(directory / "agent", node, runtime, podman_socket)
     if detach:
         _detached(directory, node if with_agent else None)
         return
@@ -128,6 +129,14 @@ def _check_share(cpus: int | None, memory: str | None, system_reserved: str) -> 
         share_of_this_machine(cpus, *amounts)
     except ValueError as wrong:
         raise click.UsageError(str(wrong)) from None
+
+
+def _check_agent(directory: Path, node: str, runtime: str | None, podman_socket: str | None) -> None:
+    """Likewise of its directory and its runtime, without which no node would ever be ready. Raises UsageError."""
+    from headrace.serve.foresight import refusal
+
+    if told := refusal(directory, node, runtime, Path(podman_socket) if podman_socket else None):
+        raise click.UsageError(told)
 
 
 def _detached(directory: Path, node: str | None) -> None:

@@ -31,6 +31,27 @@ class Credentials:
     def exist(self) -> bool:
         return self.key.exists() and self.certificate.exists() and self.ca.exists()
 
+    def node(self) -> str:
+        """Whose certificate it is. Raises OSError, ValueError."""
+        from cryptography import x509
+
+        found = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        names = found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        return str(names[0].value).removeprefix("system:node:") if names else ""
+
+    def refusal(self, node: str) -> str:
+        """Why this directory cannot be that node's; empty where it can, or where its files cannot be read."""
+        try:
+            found = self.node() if self.exist() else node
+        except (OSError, ValueError):
+            return ""
+        if found == node:
+            return ""
+        return (
+            f"--node-name {node}: {self.directory.parent} belongs to node {found}, and a node keeps its name; "
+            f"give --node-name {found}, or another --data-dir"
+        )
+
     def store(self, certificate: str, ca: str) -> None:
         """Keep an answer to `signing_request`. Each file is whole or as it was."""
         _write(self.ca, ca.encode(), 0o644)

@@ -40,6 +40,8 @@ class Server:
 async def ensure_joined(server: Server, node: str, credentials: Credentials, token: str) -> None:
     """Join unless that is done. Raises JoinFailed, Unreachable."""
     if credentials.exist():
+        if refusal := credentials.refusal(node):
+            raise JoinFailed(refusal)
         return
     if not token:
         raise JoinFailed(f"node {node!r} has no certificate in {credentials.directory}: give a join token")

@@ -13,7 +13,7 @@ import click
 from headrace.cli.connection import Target, connected, targeted
 from headrace.cli.doctor import findings
 from headrace.cli.doctor.findings import Finding, Level
-from headrace.cli.places import data_directory
+from headrace.cli.places import served_directory
 
 LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")
 COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -124,9 +124,9 @@ async def _books(client: Any) -> list[Finding]:
 
 
 def _local(target: Target) -> Iterator[Finding]:
-    """Of this machine's data directory, where there is one and no other server was named."""
-    directory = data_directory(target.data_dir)
-    if target.kubeconfig is not None or not directory.exists():
+    """Of the server's data directory, where that is on this machine."""
+    directory = served_directory(target.kubeconfig, target.data_dir)
+    if directory is None:
         return
     from headrace.serve import examination
     from headrace.serve.announcement import announced

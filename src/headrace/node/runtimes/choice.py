@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headrace.node.runtimes.podman import PodmanRuntime
-from headrace.node.runtimes.podman_socket import PodmanRefused, UnsafeSocket, default_socket
+from headrace.node.runtimes.podman_socket import PodmanGone, PodmanRefused, UnsafeSocket, check_socket, default_socket
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.runtimes.protocol import RuntimeUnavailable
 
@@ -39,6 +39,18 @@ async def open_runtime(data_dir: Path, name: str = "", socket: Path | None = Non
     process = await ProcessRuntime.open(data_dir)
     _record(data_dir, "process")
     return process
+
+
+def refusal(data_dir: Path, socket: Path | None = None) -> str:
+    """Why Podman cannot be used, as far as its socket's file tells; empty where it may be."""
+    place = socket or recorded(data_dir)[1] or default_socket()
+    try:
+        check_socket(place)
+    except PodmanGone as error:
+        return f"{error}; start it (`systemctl start podman.socket`) or say where it is (--podman-socket)"
+    except UnsafeSocket as error:
+        return str(error)
+    return ""
 
 
 def recorded(data_dir: Path) -> tuple[str, Path | None]:

@@ -24,15 +24,20 @@ from headrace.runtime.cache import Informer
 from headrace.runtime.perform import perform
 from tests.simulation.harness.faults import Faults
 
+WITH_POLICIES = range(3, 181, 3)
 Plant = Callable[[], AbstractContextManager[Faults | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """`plant` puts it into the program for as long as its context lasts; it may change the faults of the world."""
+    """`plant` puts it into the program for as long as its context lasts; it may change the faults of the world.
+
+    In one of `seeds` it is found.
+    """
 
     name: str
     plant: Plant
+    seeds: range = range(1, 61)
 
 
 @contextmanager
@@ -180,8 +185,8 @@ PLANTED = (
     PlantedBug("a watch that is gone is resumed without a list", _after_gone_nothing_is_listed),
     PlantedBug("a retry after a lost reply makes another claim", _a_retry_makes_another_claim),
     PlantedBug("what was seen is confirmed, and may still run", _what_was_seen_is_confirmed),
-    PlantedBug("a policy forgets its maximum", _a_policy_forgets_its_maximum),
-    PlantedBug("a policy forgets its quota", _a_policy_forgets_its_quota),
-    PlantedBug("a policy does not wait after a growth", _a_policy_does_not_wait_after_a_growth),
+    PlantedBug("a policy forgets its maximum", _a_policy_forgets_its_maximum, WITH_POLICIES),
+    PlantedBug("a policy forgets its quota", _a_policy_forgets_its_quota, WITH_POLICIES),
+    PlantedBug("a policy does not wait after a growth", _a_policy_does_not_wait_after_a_growth, WITH_POLICIES),
     PlantedBug("actions of one workload run beside each other", _actions_of_a_workload_run_beside_each_other),
 )

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +66,60 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "No such file" in done.stderr
+
+
+def printed(place: Path) -> list[tuple[list[str], str]]:
+    """The commands of the reference that need no server, and what is typed into them."""
+    found = re.findall(r"^headrace (simulate .*?) <<END\n(.*?)^END$", place.read_text(), re.M | re.S)
+    return [(shlex.split(command), text) for command, text in found]
+
+
+def test_the_references_commands_answer_as_it_says(tmp_path):
+    slices = {"kind": "List", "items": [{"kind": "ResourceSlice", "spec": SLICE}]}
+    (tmp_path / "devices.json").write_text(json.dumps(slices))
+    (tmp_path / "examples").symlink_to(TESTS.parent / "examples")
+    answers = {}
+    for command, text in printed(TESTS.parent / "docs/reference/simulate.md"):
+        done = subprocess.run(
+            [*HEADRACE, *command], input=text, capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        answers[command[1]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["to"] for each in answers["resize"]] == [{"cpu": "2"}]
+    assert [each["results"] for each in answers["cel"]] == [{"node-a/gpu-0": True}, {"node-a/gpu-0": True}]
+    assert [each["outcome"] for each in answers["allocate"]] == ["allocated"]
+
+
+SLICE = {
+    "driver": "gpu.example.com",
+    "pool": {"name": "node-a"},
+    "devices": [{"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param('{"id": "1", "expr": "device.foo"}', "undefined field 'foo'", id="an expression that is refused"),
+        pytest.param('{"id": "1"}', 'a case needs "expr"', id="no expression"),
+    ],
+)
+def test_what_is_wrong_with_a_selector_is_said(tmp_path, text, words):
+    (tmp_path / "devices.json").write_text(json.dumps({"gpu-0": {"driver": "gpu.example.com"}}))
+    command = [*HEADRACE, "simulate", "cel", "--devices", str(tmp_path / "devices.json")]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(("--trace", "/nowhere"), "--trace /nowhere: No such file", id="a trace that is not there"),
+        pytest.param(("--limits", "cpus=1"), "'cpus': a policy changes cpu and memory", id="no resource"),
+    ],
+)
+def test_an_option_that_cannot_be_followed_is_named(options, words):
+    policy = str(TESTS.parent / "examples/resize/policy.yaml")
+    command = [*HEADRACE, "simulate", "resize", "--policy", policy, *options]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert words in done.stderr

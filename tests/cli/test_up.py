@@ -107,4 +107,4 @@ def test_of_another_users_directory_status_does_not_say_that_nothing_runs(tmp_pa
     with pytest.raises(SystemExit) as ended:
         main(["status", "--data-dir", str(tmp_path)])
     assert ended.value.code == 1
-    assert "Permission denied" in capsys.readouterr().err
+    assert "up.json: Permission denied: run this as the user whose it is" in capsys.readouterr().err

@@ -18,6 +18,27 @@ def prepare_devices(devices: Mapping[str, Mapping[str, Any]]) -> dict[str, Prepa
     }
 
 
+def by_name(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Devices by name; those of ResourceSlices (one, or a List of them) are called POOL/DEVICE."""
+    kind = document.get("kind")
+    if not isinstance(kind, str):
+        return document
+    return {
+        f"{each['spec']['pool']['name']}/{device['name']}": {"driver": each["spec"]["driver"], **device}
+        for each in (document["items"] if kind.endswith("List") else (document,))
+        for device in each["spec"].get("devices") or ()
+    }
+
+
+def refusal(expression: str) -> str:
+    """The compiler's words; empty where it takes the expression."""
+    try:
+        compile_selector(expression)
+    except CompileError as refused:
+        return str(refused)
+    return ""
+
+
 def answer(
     case: Mapping[str, Any], devices: Mapping[str, Mapping[str, Any]] | Mapping[str, PreparedDevice]
 ) -> dict[str, Any]:

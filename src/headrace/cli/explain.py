@@ -1,6 +1,7 @@
 """`headrace explain`: where a Pod is or why nowhere, what each container wants, may have and has, and its devices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +68,9 @@ async def _pod(name: str, target: Target) -> None:
                 )
             except NotFound:
                 claims[claim or ""] = None
+        if (claim := extended.status_of(pod)) is not None:
+            with suppress(NotFound):
+                claims[claim] = await store.get(RESOURCE_CLAIM, claim, namespace)
         waits = (claims or extended.asked(pod)) and not pod["spec"].get("nodeName")
         devices = await gather(store) if waits else None
     for line in lines(Found(pod, nodes, pods, claims, events, devices)):

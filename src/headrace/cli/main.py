@@ -90,5 +90,11 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:
         sys.exit(0)
     except OSError as failed:  # a disk, a permission, an address: the system's reason, and of what
-        click.ClickException(str(failed)).show()
+        click.ClickException(_told(failed)).show()
         sys.exit(1)
+
+
+def _told(failed: OSError) -> str:
+    if isinstance(failed, PermissionError) and failed.filename is not None:
+        return f"{failed.filename}: {failed.strerror}: run this as the user whose it is, or name another --data-dir"
+    return str(failed)

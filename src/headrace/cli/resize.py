@@ -145,12 +145,15 @@ def history(name: str, target: Target) -> None:
 
 
 async def _history(name: str, target: Target) -> None:
-    from headrace.api.kinds import RESOURCE_SCALING_ACTION
+    from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
     from headrace.store.kubernetes import KubernetesStore
 
     async with connected(target) as (client, namespace):
+        store = KubernetesStore(client)
         namespace, pod, container = named(name, namespace)
-        found = (await KubernetesStore(client).list(RESOURCE_SCALING_ACTION, namespace)).items
+        found = (await store.list(RESOURCE_SCALING_ACTION, namespace)).items
+        if not any(each["spec"]["workload"].startswith(f"{pod}/") for each in found):
+            await store.get(POD, pod, namespace)  # what is not there is not "never resized"
     place = f"{pod}/{container}" if container else f"{pod}/"
     mine = [each for each in found if f"{each['spec']['workload']}/".startswith(f"{place.rstrip('/')}/")]
     if not mine:

@@ -28,19 +28,35 @@ def allocate(cases: str) -> None:
     _answer_lines(cases, answer)
 
 
-@simulate.command()
-@click.option("--devices", required=True, type=click.Path(exists=True, dir_okay=False), help="JSON: name to device.")
+@simulate.command(short_help="What selectors answer on devices.")
+@click.option(
+    "--devices",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="JSON: ResourceSlices, as `kubectl get resourceslices -o json` prints them, or an object of devices by name.",
+)
 @click.option("--cases", default="-", show_default=True, help="File of cases, or - for standard input.")
 def cel(devices: str, cases: str) -> None:
-    """What a selector answers on devices: {"id","expr"}."""
-    from headrace.cel.answers import answer, prepare_devices
+    """What selectors answer on devices: a JSON line {"id": "1", "expr": "device.driver == \'gpu.example.com\'"} each.
+
+    An expression that is refused is answered with the compiler's words in "error".
+    """
+    from headrace.cel.answers import answer, by_name, prepare_devices, refusal
 
     try:
         with open(devices, "rb") as file:
-            known = prepare_devices(orjson.loads(file.read()))
+            known = prepare_devices(by_name(orjson.loads(file.read())))
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-        raise click.ClickException(f"--devices {devices}: must be a JSON object of devices by name: {wrong}") from None
-    _answer_lines(cases, lambda case: answer(case, known))
+        words = f"must be ResourceSlices or an object of devices by name, each with its driver, as JSON: {wrong}"
+        raise click.ClickException(f"--devices {devices}: {words}") from None
+
+    def told(case: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(case.get("expr"), str):
+            raise click.ClickException(f'--cases {cases}: a case needs "expr", the text of a selector: {case}')
+        found = answer(case, known)
+        return found if found["compile_stored"] else {**found, "error": refusal(case["expr"])}
+
+    _answer_lines(cases, told)
 
 
 @simulate.command()

@@ -159,7 +159,8 @@ def _detached(directory: Path, node: str | None) -> None:
     while (running := announced(directory)) is None or running.pid != process.pid:
         if process.poll() is not None:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise click.ClickException(f"it did not start: {last[0] if last else f'exit code {process.returncode}'}")
+            told = last[0].removeprefix("Error: ") if last else f"exit code {process.returncode}"
+            raise click.ClickException(f"it did not start: {told}")
         if time.monotonic() > deadline:
             raise click.ClickException(f"not ready after {READY_SECONDS:.0f} s; see {log}")
         time.sleep(LOOK_SECONDS)

@@ -11,6 +11,7 @@ from headrace.objects.validation.label_selectors import validate_label_selector
 
 RESOURCES = ("cpu", "memory")
 MEASURED = (*RESOURCES, "throttling", "pressure-cpu", "pressure-memory")
+LEAST_MEBIBYTES = 1  # no process starts in less; what is meant by a bare 64 is 64Mi
 LEAST_MILLICORES = 10  # the kernel takes no quota below 1 ms, which is 10m of a period of 100 ms
 
 Rule = Callable[[dict[str, Any], FieldErrors], None]
@@ -32,7 +33,9 @@ def resize_policy(spec: dict[str, Any], errors: FieldErrors) -> None:
 
 def scaling_action(spec: dict[str, Any], errors: FieldErrors) -> None:
     _amounts(spec, "current", errors)
-    _amounts(spec, "target", errors)
+    memory = _amounts(spec, "target", errors).get("memory")
+    if memory is not None and memory < (LEAST_MEBIBYTES << 20) * 1_000_000_000:
+        errors.invalid("spec.target.memory", spec["target"]["memory"], f"must be at least {LEAST_MEBIBYTES}Mi")
 
 
 def capacity_reservation(spec: dict[str, Any], errors: FieldErrors) -> None:

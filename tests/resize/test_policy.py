@@ -392,3 +392,19 @@ async def test_one_reading_causes_one_growth_however_soon_the_next_look_is():
             here.monitoring.report(WEB, {"latency": 450.0})
             await here.settle(0.3)
             assert await here.limits("web") == (wanted, wanted, wanted)
+
+
+@pytest.mark.parametrize("first", [5, 3])
+async def test_a_limit_below_the_least_that_can_be_asked_for_grows_and_holds_up_nobody_else(first):
+    """A Pod may have 5m of CPU. The action that told so was refused for ever, and so was what the policy does."""
+    async with measured() as here:
+        await here.pod("web", first, 64)
+        await here.policy(triggers=[{"metric": "cpu", "up": {"above": "80%"}, "down": {"below": "30%"}}])
+        await here.use(6, cpu=first / 1000, memory=1)
+        await here.settle()
+        [action] = await here.actions()
+        assert action["spec"]["current"]["cpu"] == f"{first}m"
+        assert action["spec"]["target"] == {"cpu": "10m"}
+        assert action["status"]["state"] == "Succeeded"
+        await here.use(700, cpu=0.0, memory=1)
+        assert await here.targets() == [{"cpu": "10m"}]

@@ -32,7 +32,8 @@ def resize_policy(spec: dict[str, Any], errors: FieldErrors) -> None:
 
 
 def scaling_action(spec: dict[str, Any], errors: FieldErrors) -> None:
-    _amounts(spec, "current", errors)
+    for name, text in (spec.get("current") or {}).items():
+        _quantity(text, f"spec.current.{name}", errors)  # what a Pod has, which may be less than is ever asked for
     memory = _amounts(spec, "target", errors).get("memory")
     if memory is not None and memory < (LEAST_MEBIBYTES << 20) * 1_000_000_000:
         errors.invalid("spec.target.memory", spec["target"]["memory"], f"must be at least {LEAST_MEBIBYTES}Mi")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -10,6 +10,7 @@ from headrace.api.amounts import CPU, MEMORY, Amounts, read
 from headrace.api.objects import Fields, Object, metadata
 from headrace.api.times import from_time
 from headrace.metrics.protocol import Usage, Value
+from headrace.objects.validation.resizing import LEAST_MEBIBYTES, LEAST_MILLICORES
 from headrace.resize import workload
 from headrace.resize.actions_plan import is_finished, target_of
 from headrace.resize.plan import RESIZED
@@ -17,6 +18,7 @@ from headrace.resize.policy.signals import Reading, holds, limit_for, readings
 from headrace.resize.policy.spec import RESOURCES_OF, Policy, Trigger
 
 MIB = 1024 * 1024
+LEAST = {CPU: LEAST_MILLICORES, MEMORY: LEAST_MEBIBYTES * MIB}  # of what an action may ask for; a Pod may have less
 MEMORY_MARGIN = 1.2  # a limit stays this far above what is in use
 LONGEST_PAUSE_SECONDS = 300.0  # after failures
 CHAIN_SECONDS = 600.0  # growths that did not help are held against a metric for so long
@@ -134,6 +136,7 @@ class _Look:
         decision = self._start() or self._oom(limits, flags) or self._up(limits, flags)
         if decision is None:
             decision = self._down(limits)
+        decision = _possible(decision)
         ours = {name for each in self.policy.triggers for name in each.resources}
         if self.container.conflicts & ours:
             flags.add("ConflictsWithHPA")
@@ -235,7 +238,7 @@ class _Look:
                 continue
             for resource in trigger.resources:
                 if resource in limits and resource not in self.container.others:
-                    wanted = math.ceil(limits[resource] * self.policy.up_factor)
+                    wanted = max(math.ceil(limits[resource] * self.policy.up_factor), LEAST[resource])
                     bounded = self._bounded(resource, limits[resource], wanted, flags)
                     if bounded > limits[resource] * (1 + self.policy.tolerance):
                         target[resource] = bounded
@@ -259,7 +262,7 @@ class _Look:
 
     def _at_most(self, resource: str, wanted: int) -> int:
         first = self.record.first.get(resource) or self.limits.get(resource, wanted)
-        return min(wanted, self.policy.most.get(resource, 2 * first))
+        return min(wanted, self.policy.most.get(resource, max(2 * first, LEAST[resource])))
 
     def _may_grow_at(self) -> float:
         """The cooldown after a growth; after failures twice as long each time."""
@@ -312,7 +315,7 @@ class _Look:
             triggers = [each for each in self.policy.triggers if resource in each.resources and each.down is not None]
             if not triggers or not all(self._is_idle(each, limits) for each in triggers):
                 continue
-            least = max(self._least(resource), self._in_use(resource))
+            least = max(self._least(resource), self._in_use(resource), LEAST[resource])
             wanted = max(math.floor(limits[resource] * self.policy.down_factor), least)
             if wanted < limits[resource] * (1 - self.policy.tolerance):
                 target[resource] = _rounded_up(resource, wanted)
@@ -358,6 +361,14 @@ def _ended(action: Fields, now: float) -> float:
 def _grew(action: Fields) -> bool:
     current, target = read(action["spec"].get("current")), read(action["spec"]["target"])
     return any(amount > current.get(name, 0) for name, amount in target.items())
+
+
+def _possible(decision: Decision | None) -> Decision | None:
+    """Without what no action may ask for, which would be refused again and again."""
+    if decision is None:
+        return None
+    target = {name: amount for name, amount in decision.target.items() if amount >= LEAST.get(name, 0)}
+    return replace(decision, target=target) if target else None
 
 
 def _rounded_down(resource: str, amount: int) -> int:

@@ -4,7 +4,7 @@ Source: apiextensions-apiserver's schema/cel/validation.go. A rule that fails on
 (ratcheting), so that tightening a definition leaves what is stored alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from headrace.cel.plan import Plan
 from headrace.cel.values import NONE, Optional, Value
 from headrace.objects.crd.cel_values import value_of
 from headrace.objects.crd.rules import CALL_COST, MAP_TYPE, Rule, compiled
+from headrace.objects.crd.sameness import as_key
 from headrace.objects.crd.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, Schema
 from headrace.objects.validation.errors import OMITTED, FieldErrors
 
@@ -111,10 +112,14 @@ def _by_key(schema: Schema, old: Any) -> Callable[[Any], Any]:
     if schema.get(LIST_TYPE) != "map" or not isinstance(old, list):
         return lambda item: None
 
-    def key(item: Any) -> Any:
-        return [item.get(name) for name in keys] if isinstance(item, dict) else None
+    def key(item: Any) -> Hashable:
+        return as_key([item.get(name) for name in keys]) if isinstance(item, dict) else None
 
-    return lambda item: next((each for each in old if key(each) is not None and key(each) == key(item)), None)
+    known: dict[Hashable, Any] = {}
+    for each in old:
+        known.setdefault(key(each), each)
+    known.pop(None, None)
+    return lambda item: known.get(key(item))
 
 
 def _evaluate(found: Judge, path: str, value: Any, old: Any, same: bool, run: _Run) -> None:

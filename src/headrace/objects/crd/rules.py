@@ -5,8 +5,9 @@ Source: apiextensions-apiserver (pkg/apiserver/schema/cel/compilation.go, valida
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from headrace.api.limits import BODY_BYTES
@@ -62,8 +63,9 @@ def compiled(schema: Schema, *, root: bool) -> tuple[Rule, ...]:
 
 
 def _rules(given: list[dict[str, Any]], self_type: Declared, schema: Schema) -> Iterator[Rule]:
+    environment_of = _environments(self_type, STORED)
     for each in given:
-        names = _environment(self_type, STORED, each)
+        names = environment_of(each)
         try:
             condition = _expression(each["rule"], names, types.BOOL)
         except CompileError:
@@ -86,8 +88,10 @@ def _rules(given: list[dict[str, Any]], self_type: Declared, schema: Schema) -> 
         )
 
 
-def _environment(self_type: Declared, functions: Mapping[str, Function], rule: dict[str, Any]) -> Environment:
-    return environment(self_type, functions, optional_old=bool(rule.get("optionalOldSelf")))
+def _environments(self_type: Declared, functions: Mapping[str, Function]) -> Callable[[dict[str, Any]], Environment]:
+    """The environment of a rule. A node's rules share theirs: making one walks through the whole schema below."""
+    made = cache(lambda optional_old: environment(self_type, functions, optional_old=optional_old))
+    return lambda rule: made(bool(rule.get("optionalOldSelf")))
 
 
 def _expression(source: str, names: Environment, wanted: Type) -> _Compiled:
@@ -142,8 +146,9 @@ def _check(schema: Schema, place: _Place, costs: list[tuple[int, str]], errors: 
         right &= _form(rule, schema, f"{place.path}.{RULES}[{at}]", errors)
     found = declared(schema, "selfType", root=place.root) if given and right else None
     if found is not None:
+        environment_of = _environments(found, ADMISSION)
         for at, rule in enumerate(given):
-            _judge(rule, found, place, f"{place.path}.{RULES}[{at}]", costs, errors)
+            _judge(rule, environment_of(rule), found.smallest, place, f"{place.path}.{RULES}[{at}]", costs, errors)
     return right
 
 
@@ -202,19 +207,19 @@ def _breaks(text: str) -> bool:
 
 def _judge(
     rule: dict[str, Any],
-    self_type: Declared,
+    names: Environment,
+    smallest: int,
     place: _Place,
     path: str,
     costs: list[tuple[int, str]],
     errors: FieldErrors,
 ) -> None:
-    names = _environment(self_type, ADMISSION, rule)
     try:
         found = _expression(rule["rule"], names, types.BOOL)
     except CompileError as error:
         errors.invalid(f"{path}.rule", _shown(rule), error.detail)
         return
-    times = BODY_BYTES // (self_type.smallest + 1) if place.times is None else place.times
+    times = BODY_BYTES // (smallest + 1) if place.times is None else place.times
     cost = min(found.cost * times, _LARGEST)
     costs.append((cost, f"{path}.rule"))
     if cost > RULE_COST:

@@ -5,11 +5,13 @@ from typing import Any
 
 import jsonschema_rs
 
+from headrace.objects.crd.sameness import as_key
 from headrace.objects.crd.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE, Schema
 from headrace.objects.formats import is_quantity
 from headrace.objects.validation.errors import FieldErrors, shown
 
 FORMATS: dict[str, Callable[[str], bool]] = {"quantity": is_quantity}
+_UNIQUE = ("set", "map")
 Validate = Callable[[Any, FieldErrors], None]
 
 
@@ -128,7 +130,7 @@ def type_name(value: Any) -> str:
 def _has_lists(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return False
-    if schema.get(LIST_TYPE) in ("set", "map"):
+    if schema.get(LIST_TYPE) in _UNIQUE:
         return True
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
     return any(_has_lists(each) for each in inner)
@@ -140,14 +142,15 @@ def _check_lists(value: Any, schema: Any, path: str, errors: FieldErrors) -> Non
         return
     if isinstance(value, list):
         keys = schema.get(LIST_KEYS) or ()
-        seen = []
+        seen = set()
         for at, item in enumerate(value):
             here = f"{path}[{at}]"
-            if schema.get(LIST_TYPE) in ("set", "map"):
+            if schema.get(LIST_TYPE) in _UNIQUE:
                 key = {name: item.get(name) for name in keys} if keys and isinstance(item, dict) else item
-                if key in seen:
+                hashed = as_key(key)
+                if hashed in seen:
                     errors.duplicate(here, key)
-                seen.append(key)
+                seen.add(hashed)
             _check_lists(item, schema.get("items"), here, errors)
     elif isinstance(value, dict):
         properties = schema.get("properties") or {}

@@ -14,6 +14,7 @@ from headrace.resize.monitoring import Monitoring
 from headrace.resize.service import RESERVATION_SECONDS
 from headrace.resize.sync import STATES, SYNC, SYNC_NUMBERS, diagram
 from headrace.wire.generated import agents_pb2, resize_pb2
+from tests.objects.policies import definitions
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -50,6 +51,31 @@ def _fields(message):
         if field.is_repeated and kind != "map":
             kind = f"repeated {kind}"
         yield message.name, field.name, str(field.number), f"optional {kind}" if field.containing_oneof else kind
+
+
+def _spec_fields(schema, path=""):
+    """Those that take a value, and their defaults; a threshold and an amount of each resource count as one."""
+    for name, child in schema["properties"].items():
+        inner = child.get("items", child)
+        is_one = name in ("selector", "up", "down", "min", "max", "quota") or "properties" not in inner
+        if is_one and (child.get("type") == "object" or "properties" not in child):
+            yield path + name, child.get("default")
+        elif child.get("type") == "array":
+            yield path + name, child.get("default")
+            yield from _spec_fields(inner, f"{path}{name}[].")
+        else:
+            yield from _spec_fields(child, f"{path}{name}.")
+
+
+def test_the_page_has_every_field_of_a_policy_with_its_default():
+    (policy,) = (each for each in definitions() if each["spec"]["names"]["kind"] == "ResizePolicy")
+    schema = policy["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    wanted = list(_spec_fields(schema))
+    rows = re.findall(r"^\| ([\w.\[\]]+) \| ([^|]+) \| [^|]*\|$", PAGE.read_text(), re.MULTILINE)
+    told = [(name, default) for name, default in rows if name in dict(wanted)]
+    assert [name for name, _ in told] == [name for name, _ in wanted]
+    for (name, default), (_, text) in zip(wanted, told, strict=True):
+        assert name == "triggers" or text == ("-" if default is None else str(default)), name
 
 
 def test_the_api_page_has_every_field_and_no_other():

@@ -13,8 +13,8 @@ UP = ("up", "--detach", "--port", "0", "--agents-port", "0", "--node-name", "nod
 
 
 @pytest.fixture
-def detached(tmp_path):
-    running = Headrace(tmp_path / "data", UP)
+def detached(tmp_path_factory):
+    running = Headrace(tmp_path_factory.mktemp("up") / "h", UP)  # a driver's socket has no room for a longer path
     running.directory.mkdir()
     (running.directory / "test.log").touch()  # what `run` shows when a command fails
     yield running
@@ -22,8 +22,9 @@ def detached(tmp_path):
 
 
 def test_when_up_returns_its_node_is_ready_and_its_log_has_no_chatter(detached):
-    assert "node node-a is ready" in detached.run(*UP)
+    assert "node node-a is ready" in detached.run(*UP, "--simulated-devices")
     assert "node-a   Ready" in detached.run("get", "nodes")
+    assert "gpu.example.com" in detached.run("get", "resourceslices")
     log = (detached.directory / "headrace.log").read_text()
     assert "gRPC" not in log
     assert "fork" not in log

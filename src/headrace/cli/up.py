@@ -88,7 +88,8 @@ def up(
         _check_share(cpus, memory, system_reserved)
         _check_agent(directory / "agent", node, runtime, podman_socket)
     if detach:
-        _detached(directory, node if with_agent else None)
+        drivers = {each[0] for each in SIMULATED[simulated_devices]} if simulated_devices else set()
+        _detached(directory, node if with_agent else None, drivers)
         return
     from headrace.serve.home import Home, HomeSettings
     from headrace.serve.logging import log_to
@@ -139,8 +140,8 @@ def _check_agent(directory: Path, node: str, runtime: str | None, podman_socket:
         raise click.UsageError(told)
 
 
-def _detached(directory: Path, node: str | None) -> None:
-    """Start the same command in a session of its own and wait until it serves and its node is ready."""
+def _detached(directory: Path, node: str | None, drivers: set[str]) -> None:
+    """Start the same command in a session of its own; wait until it serves and its node is ready, with its devices."""
     from headrace.serve.announcement import announced
 
     if (running := announced(directory)) is not None:
@@ -148,6 +149,7 @@ def _detached(directory: Path, node: str | None) -> None:
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     log, began = directory / "headrace.log", time.time()
     with log.open("ab") as output:
+        start = output.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace.cli", *(each for each in sys.argv[1:] if each != "--detach")],
             stdin=subprocess.DEVNULL,
@@ -167,7 +169,19 @@ def _detached(directory: Path, node: str | None) -> None:
     click.echo(f"headrace serves {running.url} (pid {running.pid}, log {log})")
     click.echo(f"kubeconfig: {running.kubeconfig}")
     if node is not None:
-        _wait_for_node(str(running.kubeconfig), node, began, deadline, log)
+        try:
+            _wait_for_node(str(running.kubeconfig), node, began, deadline, log)
+            _wait_for_devices(str(running.kubeconfig), node, drivers, deadline, log)
+        except click.ClickException as failed:
+            raise click.ClickException(failed.message + _last_error(log, start)) from None
+        click.echo(f"node {node} is ready")
+
+
+def _last_error(log: Path, start: int) -> str:
+    """What a part of this run has ended with, where one did."""
+    lines = log.read_bytes()[start:].decode(errors="replace").splitlines()
+    errors = [each.removeprefix("Error: ") for each in lines if each.startswith("Error: ")]
+    return f": {errors[-1]}" if errors else ""
 
 
 def _wait_for_node(kubeconfig: str, node: str, began: float, deadline: float, log: Path) -> None:
@@ -183,7 +197,29 @@ def _wait_for_node(kubeconfig: str, node: str, began: float, deadline: float, lo
         time.sleep(LOOK_SECONDS)
         run(_nodes(kubeconfig, found))
         run(_renewed(kubeconfig, found))
-    click.echo(f"node {node} is ready")
+
+
+def _wait_for_devices(kubeconfig: str, node: str, drivers: set[str], deadline: float, log: Path) -> None:
+    """Until the simulated drivers have published: a Pod that comes sooner would be told that there are none."""
+    from headrace.cli.connection import run
+
+    found: set[str] = set()
+    while missing := drivers - found:
+        if time.monotonic() > deadline:
+            told = f"node {node}: no devices of {', '.join(sorted(missing))} after {READY_SECONDS:.0f} s"
+            raise click.ClickException(f"{told}; see {log}")
+        time.sleep(LOOK_SECONDS)
+        run(_published(kubeconfig, node, found))
+
+
+async def _published(kubeconfig: str, node: str, found: set[str]) -> None:
+    from headrace.api.kinds import RESOURCE_SLICE
+    from headrace.cli.connection import Target, connected
+    from headrace.store.kubernetes import KubernetesStore
+
+    async with connected(Target(kubeconfig, None, None)) as (client, _):
+        slices = (await KubernetesStore(client).list(RESOURCE_SLICE)).items
+    found.update(each["spec"]["driver"] for each in slices if each["spec"].get("nodeName") == node)
 
 
 async def _renewed(kubeconfig: str, found: dict[str, Any]) -> None:

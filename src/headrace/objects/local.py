@@ -148,7 +148,8 @@ class LocalStore:
 
         `at`: the revision to list, 0 for the newest. Raises Gone when it is compacted.
         """
-        return reading.list_bodies(self._home, self._home.served(kind), namespace, labels, fields, limit, resume, at)
+        served = self._home.served(kind)
+        return await reading.list_bodies(self._home, served, namespace, labels, fields, limit, resume, at)
 
     def watch_bodies(
         self,

@@ -1,5 +1,6 @@
 """Reading objects: get, list page by page on one snapshot, watch; bytes are decoded only where a selector must look."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -17,6 +18,7 @@ from headrace.store.protocol import BadRequest, Gone
 from headrace.store.rows import Change, Key, Row
 
 SCAN_PAGE = 500
+TURN_ROWS = 2_000  # read at a time: between two pages of a long list others have their turn
 _BOOLEANS = ("spec.hostNetwork", "spec.unschedulable")
 
 Event = tuple[str, bytes]
@@ -43,12 +45,13 @@ def get_body(home: Home, served: Served, name: str, namespace: str) -> bytes:
     return shown(served, row.body)
 
 
-def list_bodies(
+async def list_bodies(
     home: Home, served: Served, namespace: str, labels: str, fields: str, limit: int, resume: str, at: int = 0
 ) -> tuple[list[bytes], str, str, int | None]:
     """Bodies, revision, resume token, and how many remain (None where a selector makes that unknown).
 
-    `at` is the revision to list, 0 for the newest; a resume token has its own.
+    `at` is the revision to list, 0 for the newest; a resume token has its own. Whatever is written between two pages,
+    all are of one revision.
     """
     match = selection(served, labels, fields)
     judge = None if match is None else home.verdicts.judge((served.kind, labels, fields), match)
@@ -57,9 +60,14 @@ def list_bodies(
     found: list[Row] = []
     while True:
         wanted = limit - len(found) if limit else 0
-        size = wanted if judge is None else (max(wanted, SCAN_PAGE) if limit else 0)
+        size = wanted if judge is None else max(wanted, SCAN_PAGE)
         page = home.rows.page(
-            served.stored.resource, namespace, after=after, limit=size, at=revision, counted=judge is None
+            served.stored.resource,
+            namespace,
+            after=after,
+            limit=size if limit else TURN_ROWS,
+            at=revision,
+            counted=bool(limit) and judge is None,
         )
         revision = revision or page.revision
         matching = page.rows if judge is None else [row for row in page.rows if judge(row)]
@@ -73,6 +81,7 @@ def list_bodies(
         after = page.rows[-1].key
         if limit and len(found) == limit:
             return _listing(served, found, revision, after, page.remaining if judge is None else None)
+        await asyncio.sleep(0)
 
 
 def _listing(

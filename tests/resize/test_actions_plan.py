@@ -74,6 +74,14 @@ def test_of_one_workload_only_the_first_is_started():
     assert states(found) == {"a": "Running"}
 
 
+def test_one_that_waited_for_room_and_starts_lets_no_other_of_its_workload_start_beside_it():
+    waited = action("waited", cpu="3", state="Pending", onInsufficient="Defer")
+    waited["status"]["reason"] = "Deferred"
+    other = action("other", cpu="2", created="2027-01-15T08:00:01Z")
+    assert states(look([a_pod("web")], [waited, other])) == {"waited": "Running"}
+    assert states(look([a_pod("web")], [waited, other], cpu=2000)) == {"waited": "Pending", "other": "Running"}
+
+
 def test_what_a_plan_has_told_it_does_not_tell_again():
     pods, actions = (
         [a_pod("web"), a_pod("db")],

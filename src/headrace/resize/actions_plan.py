@@ -102,7 +102,7 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
         busy.add(place)
         found, ledger = _Look(seen, action, now).decide(ledger)
         actions += found
-        if state_of(action) == "Pending" and (action.get("status") or {}).get("reason") == "Deferred":
+        if _is_deferred(action, found):
             busy.discard(place)  # a later one may want less
     for history in _histories(seen.actions).values():
         newest = history[-1]
@@ -110,6 +110,15 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
             actions += _Look(seen, newest, now).recovered()
         actions += [_delete(each) for each in history[:-KEPT]]
     return tuple(actions)
+
+
+def _is_deferred(action: Object, found: Iterable[Action]) -> bool:
+    """After what was just decided: one that waited till now and starts is in flight from here on."""
+    status = action.get("status") or {}
+    for each in found:
+        if isinstance(each, Patch) and each.kind == RESOURCE_SCALING_ACTION:
+            status = each.fields["status"]
+    return status.get("state") == "Pending" and status.get("reason") == "Deferred"
 
 
 def refused(seen: Seen, patch: Patch, words: str, now: float) -> tuple[Action, ...]:

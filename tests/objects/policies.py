@@ -19,6 +19,7 @@ RIGHT: list[dict[str, Any]] = [
             {"metric": "fps", "up": {"below": "24"}, "down": {"above": 60}, "samples": {"matching": 1, "of": 1}}
         ]
     },
+    {"triggers": [{"metric": "cpu", "up": {"above": "20%"}, "down": {"below": "500m"}}]},
     {"triggers": [{**UP, "query": "latency_ms"}], "oom": {"step": "50Mi"}},
     {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}},
 ]
@@ -38,6 +39,15 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("spec.triggers[0].up", {"triggers": [{"metric": "latency", "up": {"above": "80%"}}]}),
     ("spec.triggers[1].down", {"triggers": [UP, {"metric": "fps", "up": {"below": 24}, "down": {"above": "9%"}}]}),
     ("spec.triggers[0].down", {"triggers": [{"metric": "cpu", "up": {"above": "8%"}, "down": {"above": "9%"}}]}),
+    (
+        "spec.triggers[0].down.below",
+        {"triggers": [{"metric": "cpu", "up": {"above": "20%"}, "down": {"below": "50%"}}]},
+    ),
+    (
+        "spec.triggers[0].down.below",
+        {"triggers": [{"metric": "cpu", "up": {"above": "1"}, "down": {"below": "1000m"}}]},
+    ),
+    ("spec.triggers[0].down.above", {"triggers": [{"metric": "fps", "up": {"below": 60}, "down": {"above": "24"}}]}),
     ("spec.triggers[0].query", {"triggers": [{"metric": "cpu", "up": {"above": "8%"}, "query": "cpu"}]}),
     ("spec.triggers[0].samples.matching", {"triggers": [{**UP, "samples": {"matching": 6, "of": 5}}]}),
     ("spec.triggers[0].resources", {"triggers": [{**UP, "resources": ["cpu", "cpu"]}]}),

@@ -81,6 +81,24 @@ def _trigger(trigger: dict[str, Any], path: str, errors: FieldErrors) -> None:
     up, down = trigger.get("up") or {}, trigger.get("down") or {}
     if up.keys() & down.keys():
         errors.invalid(f"{path}.down", down, "must look to the other side than up: one above, the other below")
+    _apart(up, down, path, errors)
+
+
+def _apart(up: dict[str, Any], down: dict[str, Any], path: str, errors: FieldErrors) -> None:
+    """What is idle and degraded at once would grow and shrink in turn. A share and an amount cannot be compared."""
+    for given, other, sign, word in (("above", "below", 1, "less"), ("below", "above", -1, "greater")):
+        if given not in up or other not in down:
+            continue
+        grows, shrinks = str(up[given]), str(down[other])
+        if grows.endswith("%") != shrinks.endswith("%"):
+            continue
+        try:
+            room = parse(grows.removesuffix("%")).nano - parse(shrinks.removesuffix("%")).nano
+        except InvalidQuantity:
+            continue  # told already
+        if room * sign <= 0:
+            detail = f"must be {word} than up.{given} of {grows}: else it grows and shrinks in turn"
+            errors.invalid(f"{path}.down.{other}", shrinks, detail)
 
 
 def _threshold(text: Any, metric: str, path: str, errors: FieldErrors) -> None:

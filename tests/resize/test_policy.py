@@ -408,3 +408,51 @@ async def test_a_limit_below_the_least_that_can_be_asked_for_grows_and_holds_up_
         assert action["status"]["state"] == "Succeeded"
         await here.use(700, cpu=0.0, memory=1)
         assert await here.targets() == [{"cpu": "10m"}]
+
+
+async def test_a_metric_that_nobody_reports_is_told_until_one_comes():
+    async with measured() as here:
+        await here.pod("web", 2000, 1024)
+        await here.policy(triggers=[*LATENCY, {"metric": "cpu", "up": {"above": "80%"}}])
+        await here.use(50, cpu=1.0)
+        assert await here.condition("MetricsUnavailable") is None
+        await here.use(20, cpu=1.0)
+        told = "latency: nobody has reported it since the policy began"
+        assert await here.condition("MetricsUnavailable") == ("True", "NotReported", told)
+        await here.use(3, cpu=1.0, latency=100)
+        assert await here.condition("MetricsUnavailable") == ("False", "NotSo", "")
+
+
+async def test_a_policy_without_running_containers_waits_for_no_metric():
+    async with measured() as here:
+        await here.pod("other", 1000, 64)
+        await here.policy(triggers=LATENCY)
+        await here.use(90, workload="default/other/app", cpu=0.5)
+        await here.pod("web", 2000, 1024)
+        await here.use(30, cpu=1.0)
+        assert await here.condition("MetricsUnavailable") is None
+
+
+async def test_a_query_is_told_at_once_where_nobody_asks_it_unless_the_application_reports():
+    async with measured() as here:
+        await here.pod("web", 2000, 1024)
+        await here.policy(triggers=[{"metric": "latency", "query": "latency_ms", "up": {"above": 300}}])
+        await here.use(2, cpu=1.0)
+        status, reason, message = await here.condition("MetricsUnavailable")
+        assert (status, reason) == ("True", "NotReported")
+        assert message == "latency: queries are asked on a cluster only; let the application report it"
+        await here.use(2, cpu=1.0, latency=100)
+        assert (await here.condition("MetricsUnavailable"))[0] == "False"
+
+
+async def test_a_bare_number_of_cpus_that_can_never_be_used_is_told():
+    async with measured() as here:
+        await here.pod("web", 2000, 1024)
+        await here.policy(triggers=[{"metric": "cpu", "up": {"above": 80}}])
+        await here.use(3, cpu=1.0)
+        assert await here.condition("BeyondLimit") == ("True", "BeyondLimit", "default/web/app")
+        await here.pod("db", 2000, 1024)
+        await here.policy("within", app="db", triggers=[{"metric": "cpu", "up": {"above": "3900m"}}])
+        await here.use(3, workload="default/db/app", cpu=1.0)
+        assert (await here.status("within"))["selected"] == 1
+        assert await here.condition("BeyondLimit", "within") is None

@@ -19,6 +19,7 @@ from headrace.resize.monitoring import Monitoring
 from headrace.resize.plan import admitted, desired
 from headrace.resize.policy.decision import Container
 from headrace.resize.policy.plan import Misspelt, Seen, judged, plan
+from headrace.resize.policy.silence import Silence
 from headrace.resize.policy.spec import Policy, policy_of
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informer, Informers
@@ -48,6 +49,7 @@ class PolicyManager:
         self._vertical: Informer | None = None
         self._unmanageable: dict[str, tuple[str, float]] = {}
         self._misspelt: dict[str, tuple[str, str]] = {}
+        self._silences: dict[str, Silence] = {}
         self.sources: Sequence[Source] = (
             Source(self._policies),
             Source(self._pods, self._pod_changed),
@@ -97,6 +99,7 @@ class PolicyManager:
         obj = self._policies.get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
             self._misspelt.pop(key, None)
+            self._silences.pop(key, None)
             return None
         if why := self._why_not(obj):
             return Misspelt(obj, why)
@@ -106,7 +109,13 @@ class PolicyManager:
         pods = tuple(self._home.view(pod) for pod in near if self._is_ours(pod, obj, policy))
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
         containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, self._monitoring.outage_of(key))
+        outage, silence = self._monitoring.outage_of(key), ""
+        if policy.mode != "Off" and not outage:
+            looked = self._silences.setdefault(key, Silence())
+            silence = looked.look(obj, policy, containers, not self._home.guards, now)
+        else:
+            self._silences.pop(key, None)
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence)
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen

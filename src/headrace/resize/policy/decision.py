@@ -1,6 +1,7 @@
 """What one container is to be given, and why: growth at once, shrinking after a quiet while, never beyond bounds."""
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ from headrace.resize import workload
 from headrace.resize.actions_plan import is_finished, target_of
 from headrace.resize.plan import RESIZED
 from headrace.resize.policy.signals import Reading, holds, limit_for, readings
-from headrace.resize.policy.spec import RESOURCES_OF, Policy, Trigger
+from headrace.resize.policy.spec import RESOURCES_OF, Policy, Threshold, Trigger
 
 MIB = 1024 * 1024
 LEAST = {CPU: LEAST_MILLICORES, MEMORY: LEAST_MEBIBYTES * MIB}  # of what an action may ask for; a Pod may have less
@@ -34,6 +35,7 @@ Flag = Literal[
     "ChangedByOthers",
     "Insufficient",
     "ScalingFailed",
+    "BeyondLimit",
 ]
 
 
@@ -144,7 +146,14 @@ class _Look:
             flags.add("ConflictsWithVPA")
         if self._was_changed():
             flags.add("ChangedByOthers")
+        if any(each.metric == CPU and self._is_beyond(each.up) for each in self.policy.triggers):
+            flags.add("BeyondLimit")
         return Judged(decision, frozenset(flags), verdicts)
+
+    def _is_beyond(self, up: Threshold | None) -> bool:
+        """More CPUs than it can ever use: a bare 80 is 80 of them, which was to be 80%."""
+        most = self._at_most(CPU, sys.maxsize)
+        return up is not None and up.side == "above" and not up.share and CPU in self.limits and up.amount >= most
 
     def _recent(self, metric: str) -> list[Reading]:
         since = self.since

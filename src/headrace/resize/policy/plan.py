@@ -25,7 +25,7 @@ class Seen:
     """`pods` are all that the policy selects; `containers` those of them that run and may be resized.
 
     `unmanageable`: Pods that cannot become managed, with the ledger's words. `manages`: whether they become so at all.
-    `outage`: why nothing is measured at present, or nothing.
+    `outage`: why nothing is measured at present, or nothing. `silence`: metrics that never came, or nothing.
     """
 
     object: Object
@@ -35,6 +35,7 @@ class Seen:
     unmanageable: Mapping[str, str]
     manages: bool = True
     outage: str = ""
+    silence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,10 @@ def _conditions(
     if refused or any(each["type"] == "Unmanageable" for each in known):
         said = "; ".join(message for _, message in refused[:3])
         wanted.append(("Unmanageable", bool(refused), "InsufficientCapacity" if refused else "NotSo", said))
-    if seen.outage or any(each["type"] == "MetricsUnavailable" for each in known):
-        wanted.append(("MetricsUnavailable", bool(seen.outage), "NoAnswer" if seen.outage else "NotSo", seen.outage))
+    missing = seen.outage or seen.silence
+    if missing or any(each["type"] == "MetricsUnavailable" for each in known):
+        reason = "NoAnswer" if seen.outage else "NotReported" if seen.silence else "NotSo"
+        wanted.append(("MetricsUnavailable", bool(missing), reason, missing))
     return _written_conditions(wanted, known, generation, now)
 
 

@@ -19,6 +19,8 @@ from tests.kubernetes.cluster import ControlPlane
 SECONDS = 40
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "writing_controllers.py"
+LEADING = Path(__file__).parent / "leading_controllers.py"
+COMMAND = ("-m", "headrace.cli", "controllers", "--kubeconfig")
 
 
 @pytest.fixture
@@ -28,11 +30,12 @@ async def server(tmp_path: Path) -> AsyncIterator[Serving]:
 
 
 @asynccontextmanager
-async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(*arguments: str, stderr: int | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
     started = await asyncio.create_subprocess_exec(
         sys.executable,
         *arguments,
         stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -89,8 +92,7 @@ async def healthy(reader: asyncio.StreamReader) -> str:
         assert line, "the command ended"
 
 
-async def leads(kubeconfig: str, store: Store) -> None:
-    command = ("-m", "headrace.cli", "controllers", "--kubeconfig", kubeconfig)
+async def leads(store: Store, *command: str) -> None:
     async with asyncio.timeout(SECONDS), process(*command) as started, aiohttp.ClientSession() as http:
         assert started.stdout is not None
         address = await healthy(started.stdout)
@@ -109,8 +111,17 @@ async def leads(kubeconfig: str, store: Store) -> None:
         assert await holder(store) == ""
 
 
-async def test_the_command_leads_answers_for_its_health_and_gives_the_lease_back(server: Serving) -> None:
-    await leads(str(server.running.kubeconfig), server.store)
+async def test_a_leader_answers_for_its_health_and_gives_the_lease_back(server: Serving) -> None:
+    await leads(server.store, str(LEADING), str(server.running.kubeconfig))
+
+
+async def test_the_command_refuses_a_server_that_runs_its_controllers_itself(server: Serving) -> None:
+    kubeconfig = str(server.running.kubeconfig)
+    async with asyncio.timeout(SECONDS), process(*COMMAND, kubeconfig, stderr=asyncio.subprocess.STDOUT) as started:
+        told, _ = await started.communicate()
+    assert started.returncode == 1
+    assert f"{server.running.url} is headrace's own server, which runs its controllers itself" in told.decode()
+    assert not (await server.store.list(LEASE, "kube-system", fields="metadata.name=headrace-controllers")).items
 
 
 @pytest.mark.cluster
@@ -120,4 +131,4 @@ async def test_the_command_does_so_on_a_real_cluster(kubernetes: ControlPlane) -
     from headrace.store.kubernetes import KubernetesStore
 
     async with Client(load(kubernetes.kubeconfig)) as client:
-        await leads(str(kubernetes.kubeconfig), KubernetesStore(client))
+        await leads(KubernetesStore(client), *COMMAND, str(kubernetes.kubeconfig))

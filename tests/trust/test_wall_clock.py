@@ -149,12 +149,15 @@ def test_doctor_says_that_the_clocks_differ(tmp_path, clock):
         assert "this machine is 3600 s behind the server's clock" in told.stdout
 
 
+ROOT = Path(__file__).parents[2]
+
+
 class Candidate:
-    """A `headrace controllers` process under the clock."""
+    """The process of `headrace controllers`, on a server of ours, under the clock."""
 
     def __init__(self, kubeconfig: Path, clock: WallClock) -> None:
-        command = [sys.executable, "-m", "headrace.cli", "controllers", "--kubeconfig", str(kubeconfig)]
-        environment = {**os.environ, **clock.environment}
+        command = [sys.executable, "-m", "tests.e2e.leading_controllers", str(kubeconfig)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **clock.environment}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
         assert self.process.stdout is not None
         line = next(each for each in self.process.stdout if each.startswith(b"health: "))

@@ -15,6 +15,7 @@ from headrace.apiserver.openapi import OpenApi
 from headrace.apiserver.pki import Pki
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import method_not_allowed
+from headrace.client.paths import OWN_BUILD
 from headrace.ledger.document import LEDGER_PATH, BooksDocument
 from headrace.metrics.paths import METRICS_PATH, USAGE_PATH
 from headrace.resize.monitoring import BadMetrics, Monitoring
@@ -110,7 +111,7 @@ def _version_document(version: str) -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": f"v{major}.{minor}.{patch}+headrace-{version}",
+        "gitVersion": f"v{major}.{minor}.{patch}{OWN_BUILD}{version}",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "",

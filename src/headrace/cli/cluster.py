@@ -42,11 +42,11 @@ def controllers(
     """Run the controllers against a Kubernetes cluster; of several such processes one leads.
 
     kube-scheduler and kubelets decide there: headrace's scheduler, allocator and workload controllers stay off. What
-    they need in the cluster is printed by `headrace manifests`.
+    they need in the cluster is printed by `headrace manifests`. A server of `headrace up` is refused: it has its own.
     """
     from headrace.client.endpoint import endpoint
     from headrace.client.kubeconfig import BadKubeconfig, default_path, in_cluster, load
-    from headrace.serve.cluster import ControllersSettings, run_controllers
+    from headrace.serve.cluster import ControllersSettings, refuse_home, run_controllers
     from headrace.serve.cluster_jobs import cluster_jobs
     from headrace.serve.logging import log_to
 
@@ -76,6 +76,7 @@ def controllers(
         click.echo(f"health: http://{host}:{health_port}/livez")
 
     async def work(stop: asyncio.Event) -> None:
+        await refuse_home(cluster)
         await while_running(run_controllers(settings, log_to(level=log_level), ready, cluster_jobs), stop)
 
     until_stopped(work)

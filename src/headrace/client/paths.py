@@ -4,6 +4,10 @@ from urllib.parse import quote
 
 from headrace.api.kinds import Kind
 
+VERSION_PATH = "/version"
+OWN_BUILD = "+headrace-"
+"""In the `gitVersion` of VERSION_PATH: the server is one of headrace's own, not a cluster's."""
+
 
 def collection_path(kind: Kind, namespace: str = "") -> str:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster
+from headrace.client.paths import OWN_BUILD, VERSION_PATH
 from headrace.resize.cluster_door import ResizeDoor
 from headrace.runtime.clock import Clock, LoopClock
 from headrace.runtime.fenced import FencedStore
@@ -28,6 +30,7 @@ from headrace.serve.health import Health, serve_health
 from headrace.store.kubernetes import KubernetesStore
 
 LEASE_NAME = "headrace-controllers"
+ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,24 @@ class Term:
 
 Jobs = Callable[[Term], Sequence[Callable[[], Awaitable[None]]]]
 """Adds controllers to the manager, and names what else is to run beside them until the term ends."""
+
+
+class NoCluster(RuntimeError):
+    """The server is one of headrace's own, whose controllers would be a second opinion."""
+
+
+async def refuse_home(server: Cluster) -> None:
+    """Raises NoCluster. A server that does not answer now is nobody's: the election goes on asking it."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS), Client(server, user_agent="headrace-controllers") as client:
+            version = await client.request("GET", VERSION_PATH)
+    except (ApiError, Unreachable, TimeoutError):
+        return
+    if OWN_BUILD in str(version.get("gitVersion")):
+        raise NoCluster(
+            f"{server.server} is headrace's own server, which runs its controllers itself: "
+            "`headrace controllers` is for a Kubernetes cluster; name its --kubeconfig"
+        )
 
 
 class BootClock(LoopClock):

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from headrace.apiserver import pki
 from headrace.cli.main import main, root
+from headrace.devices.driver import sockets
 from headrace.node.certificate import Credentials
 from headrace.serve.announcement import Announced, announced, announcing, is_alive
 
@@ -62,6 +63,33 @@ def test_a_directory_of_another_node_is_told_before_a_server_starts(tmp_path):
     told = CliRunner().invoke(root, ["up", "--detach", "--data-dir", str(tmp_path), "--node-name", "node-b"])
     assert told.exit_code == 2, told.output
     assert f"--node-name node-b: {tmp_path / 'agent'} belongs to node node-a" in told.output
+
+
+@pytest.mark.parametrize("options", [("--simulated-devices", "plain"), ("--host-devices",)], ids=lambda each: each[0])
+def test_a_directory_too_long_for_the_drivers_sockets_is_told_before_a_server_starts(tmp_path, options):
+    """The driver could not bind its socket, was started again and again, and no device ever came."""
+    directory = tmp_path / ("d" * 100)
+    told = CliRunner().invoke(root, ["up", "--data-dir", str(directory), *options])
+    assert told.exit_code == 2, told.output
+    words = " ".join(told.output.split())
+    assert "--data-dir is too long for device driver" in words
+    assert "bytes long, a unix socket's path has at most 107; choose a shorter directory" in words
+    assert not directory.exists()
+
+
+def test_a_driver_says_so_too(tmp_path):
+    arguments = ["gpu.example.com", "--server", "https://127.0.0.1:1", "--data-dir", str(tmp_path / ("d" * 100))]
+    told = CliRunner().invoke(root, ["driver", *arguments])
+    assert told.exit_code == 2, told.output
+    assert "--data-dir is too long for device driver gpu.example.com" in told.output
+
+
+@pytest.mark.parametrize(("length", "refused"), [(107, False), (108, True)])
+def test_the_longest_path_of_a_socket_has_107_bytes(length, refused):
+    below = len(str(sockets.registry_of(Path("/"), "gpu.example.com"))) - 1
+    directory = Path("/" + "d" * (length - below - 2))
+    assert len(str(sockets.registry_of(directory, "gpu.example.com"))) == length
+    assert bool(sockets.refusal(directory, "gpu.example.com")) == refused
 
 
 def test_a_directory_that_cannot_be_made_is_one_line(capsys):

@@ -189,11 +189,15 @@ def driver(
     """
     from headrace.client.kubeconfig import BadKubeconfig
     from headrace.serve.drivers import beside_agent, beside_kubelet, run_driver
+    from headrace.serve.foresight import driver_refusal
     from headrace.serve.logging import log_to
 
     node = this_node(node_name)
     if (url is None) == (kubeconfig is None):
         raise click.UsageError("give --server (beside our agent) or --kubeconfig (beside a kubelet), one of them")
+    place = (_agent_directory(data_dir), "--data-dir") if kubeconfig is None else (kubelet_dir, "--kubelet-dir")
+    if long := driver_refusal(place[0], name, place[1]):
+        raise click.UsageError(long)
     if kubeconfig is not None:
         try:
             settings = beside_kubelet(name, node, kubeconfig, kubelet_dir, cdi_dir, profile)

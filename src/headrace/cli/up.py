@@ -84,11 +84,12 @@ def up(
     """Run everything on this machine: API server, controllers, node agent."""
     directory = data_directory(data_dir)
     node = this_node(node_name)
+    drivers = {each[0] for each in SIMULATED[simulated_devices]} if simulated_devices else set()
     if with_agent:
         _check_share(cpus, memory, system_reserved)
-        _check_agent(directory / "agent", node, runtime, podman_socket)
+        wanted = {*drivers, HOST} if host_devices else drivers
+        _check_agent(directory / "agent", node, runtime, podman_socket, wanted)
     if detach:
-        drivers = {each[0] for each in SIMULATED[simulated_devices]} if simulated_devices else set()
         _detached(directory, node if with_agent else None, drivers)
         return
     from headrace.serve.home import Home, HomeSettings
@@ -132,11 +133,11 @@ def _check_share(cpus: int | None, memory: str | None, system_reserved: str) -> 
         raise click.UsageError(str(wrong)) from None
 
 
-def _check_agent(directory: Path, node: str, runtime: str | None, podman_socket: str | None) -> None:
-    """Likewise of its directory and its runtime, without which no node would ever be ready. Raises UsageError."""
+def _check_agent(directory: Path, node: str, runtime: str | None, podman_socket: str | None, drivers: set[str]) -> None:
+    """Likewise of its directory and its runtime, without which no node or device would be ready. Raises UsageError."""
     from headrace.serve.foresight import refusal
 
-    if told := refusal(directory, node, runtime, Path(podman_socket) if podman_socket else None):
+    if told := refusal(directory, node, runtime, Path(podman_socket) if podman_socket else None, drivers):
         raise click.UsageError(told)
 
 

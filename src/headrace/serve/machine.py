@@ -11,6 +11,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
+from headrace.devices.driver.host import NAME as HOST_DRIVER
 from headrace.node import connected
 from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
@@ -22,6 +23,7 @@ from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
+from headrace.serve.foresight import driver_refusal
 from headrace.serve.share import share_of_this_machine
 from headrace.serve.sole import sole_agent
 
@@ -72,6 +74,8 @@ async def _run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: 
     runtime = await open_runtime(settings.data_dir, settings.runtime, settings.podman_socket)
     can = runtime.capabilities()
     log.info("runtime", name=can.name, detail=can.detail)
+    if long := driver_refusal(settings.data_dir, HOST_DRIVER):
+        log.warning("no device driver can register here", error=long)
     samples = Outgoing()
     sampler = Sampler(samples, time.time, settings.sample_seconds, samples.measured)
     agent = Settings(

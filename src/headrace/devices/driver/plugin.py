@@ -17,6 +17,7 @@ from headrace.api.objects import Object, uid_of
 from headrace.devices.driver.interface import Driver, PrepareError, allocated
 from headrace.devices.driver.services import serve_driver, serve_registration
 from headrace.devices.driver.slices import generations, plan
+from headrace.devices.driver.sockets import endpoint_of, registry_of
 from headrace.runtime.cache import Informer
 from headrace.runtime.clock import Clock
 from headrace.runtime.perform import perform
@@ -36,8 +37,8 @@ class Plugin:
     ) -> None:
         self._driver, self._node, self._store, self._clock = driver, node, store, clock
         self._log = log.bind(driver=driver.name, node=node)
-        self.endpoint = directory / "plugins" / driver.name / "dra.sock"
-        self.registry = directory / "plugins_registry" / f"{driver.name}-reg.sock"
+        self.endpoint = endpoint_of(directory, driver.name)
+        self.registry = registry_of(directory, driver.name)
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._generations: dict[str, int] = {}  # the newest that this process has seen, by pool: never to go back
         self._stale = asyncio.Event()

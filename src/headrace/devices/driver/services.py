@@ -4,7 +4,6 @@ Only translation and one rule: a call whose caller has gone is carried to its en
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -13,6 +12,7 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from headrace.devices.driver.interface import DeviceHealth, ReportsHealth
+from headrace.devices.driver.sockets import too_long
 from headrace.runtime.clock import Clock
 from headrace.wire.generated import dra_v1_pb2 as dra
 from headrace.wire.generated import dra_v1_pb2_grpc, dra_v1beta1_pb2_grpc, health_v1_pb2_grpc, health_v1alpha1_pb2_grpc
@@ -24,7 +24,6 @@ DRA_SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")  # the first that both side
 HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 HEALTH_SECONDS = 5.0
 HEALTH_AGAIN_SECONDS = 10.0  # a kubelet takes a device for Unknown that it has not heard of for 30
-SOCKET_PATH_BYTES = 107  # of a unix address
 
 T = TypeVar("T")
 
@@ -128,8 +127,8 @@ def _add(add: Callable[[Any, Any], None], servicer: object, server: grpc.aio.Ser
 
 def _server(path: Path) -> grpc.aio.Server:
     """On a unix socket in a directory that only its owner may enter. Raises OSError."""
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise OSError(f"socket {path}: longer than {SOCKET_PATH_BYTES} bytes; choose a shorter data directory")
+    if told := too_long(path):
+        raise OSError(told)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.unlink(missing_ok=True)
     server = grpc.aio.server()

@@ -13,6 +13,7 @@ from headrace.ledger.node import Ledger
 
 BAR = 30
 RESERVED, ALLOCATED, FREE, OVER = "▒", "█", "·", "!"
+UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 ENFORCEMENT = "headrace.dev/enforcement"
 
 
@@ -21,7 +22,7 @@ ENFORCEMENT = "headrace.dev/enforcement"
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 @targeted
 def capacity(node: str | None, output: str, target: Target) -> None:
-    """Show each node's ledger: total, reserved, allocated, available, and who holds it."""
+    """Show each node's ledger: total, reserved, allocated, available, and who holds it; exact with -o json."""
     run(_capacity(node, output, target))
 
 
@@ -96,27 +97,40 @@ def lines(
     node: Mapping[str, Any], told: LedgerDocument, ledger: Ledger, unbounded: Mapping[str, tuple[str, ...]]
 ) -> Iterator[str]:
     """The ledger of one node as people read it."""
-    from headrace.api.amounts import written
-
     yield f"{ledger.node}   {_enforcement(node)}"
     for resource in ("cpu", "memory", *sorted(set(ledger.total) - {"cpu", "memory"})):
         total, held = ledger.total.get(resource, 0), ledger.allocated.get(resource, 0)
         reserved, room = ledger.reserved.get(resource, 0), ledger.room(resource)
-        figures = f"{written(resource, total)} total"
+        figures = f"{figure(resource, total)} total"
         if reserved:
-            figures += f", {written(resource, reserved)} reserved"
-        figures += f", {written(resource, held)} allocated, {written(resource, room)} available"
+            figures += f", {figure(resource, reserved)} reserved"
+        figures += f", {figure(resource, held)} allocated, {figure(resource, room)} available"
         yield f"  {resource:<8} {bar(total, reserved, held)}  {figures}"
         if resource in ("cpu", "memory"):
             for holder, amount in _holders(ledger, resource):
                 note = "  (no limit: may use more)" if holder in unbounded else ""
-                yield f"             {written(resource, amount):>8}  {holder}{note}"
+                yield f"             {figure(resource, amount):>8}  {holder}{note}"
     for key, devices in told.devices.items():
         driver, pool = key.split("/", 1)
         used = sum(bool(owners) for owners in devices.values())
         yield f"  devices  {driver}, pool {pool}: {used} of {len(devices)} in use"
         for device, owners in devices.items():
             yield f"             {device:>8}  {', '.join(owners) or 'free'}"
+
+
+def figure(resource: str, amount: int) -> str:
+    """For a table: bytes to a tenth of their largest unit (23.5Gi), everything else as it is."""
+    from headrace.api.amounts import CPU, written
+
+    exact = written(resource, amount)
+    if resource == CPU or written(resource, 1024) == "1024":
+        return exact
+    size, unit = float(abs(amount)), ""
+    for larger in UNITS:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{'-' if amount < 0 else ''}{size:.1f}".removesuffix(".0") + unit
 
 
 def bar(total: int, reserved: int, allocated: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from headrace.api.amounts import MEMORY, written
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
 from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime, Unreadable
@@ -130,9 +131,9 @@ class Actuator:
 
 
 def words(limits: Limits) -> str:
-    """`cpu 500m, memory 67108864`, for messages."""
+    """`cpu 500m, memory 64Mi`, for messages."""
     cpu = "unlimited" if limits.cpu_milli is None else f"{limits.cpu_milli}m"
-    memory = "unlimited" if limits.memory_bytes is None else str(limits.memory_bytes)
+    memory = "unlimited" if limits.memory_bytes is None else written(MEMORY, limits.memory_bytes)
     return f"cpu {cpu}, memory {memory}"
 
 

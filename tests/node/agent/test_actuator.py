@@ -106,7 +106,7 @@ async def test_a_change_by_somebody_else_is_put_right_and_told_once():
     await actuator.converge()
     assert runtime.limits[ID] == SMALL
     assert [each.drifted for each in told if each.drifted] == [
-        "found cpu 1000m, memory 134217728, put back cpu 500m, memory 67108864"
+        "found cpu 1000m, memory 128Mi, put back cpu 500m, memory 64Mi"
     ]
 
 
@@ -186,5 +186,5 @@ async def test_a_hand_edit_is_found_within_the_sync_period_put_right_and_counted
         assert actuators.drifts == 1
         actuators.release(ID)
     assert [each.drifted for each in told if each.drifted] == [
-        "found cpu 1000m, memory 134217728, put back cpu 500m, memory 67108864"
+        "found cpu 1000m, memory 128Mi, put back cpu 500m, memory 64Mi"
     ]

@@ -118,7 +118,7 @@ async def test_a_container_that_somebody_restarted_has_its_limits_again_at_once_
             assert wall() - began < 1.0  # long before the next look of the period
         await asyncio.sleep(2)  # of virtual time: events are written in bunches
         [said] = await events(store, "ResizeRestored")
-        assert said == ("container main was restarted by somebody else: cpu 700m, memory 67108864 are put back")
+        assert said == ("container main was restarted by somebody else: cpu 700m, memory 64Mi are put back")
         found = await store.get(POD, "p", "default")
         assert limits_told(found)["cpu"] == "700m"
 

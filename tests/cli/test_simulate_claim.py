@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
 from headrace.cli.explain_claim import Devices
-from headrace.cli.simulate_claim import Wanted, lines
+from headrace.cli.main import root
+from headrace.cli.simulate_claim import NOTHING_FITS, Wanted, answer
 
 CLASS = {
     "metadata": {"name": "gpu"},
@@ -35,6 +39,10 @@ def claim(name: str, count: int) -> dict[str, Any]:
 DEVICES = Devices([node("a"), node("b")], [slice_of("a", "gpu-0", "gpu-1"), slice_of("b", "gpu-0")], [CLASS], [])
 
 
+def lines(wanted: Wanted, devices: Devices, node: str = "") -> list[str]:
+    return answer(wanted, devices, node).lines
+
+
 def test_each_node_says_which_devices_it_would_give() -> None:
     assert list(lines(Wanted([claim("one", 2)]), DEVICES)) == [
         "NODE   FITS   DEVICES",
@@ -63,3 +71,13 @@ def test_where_no_node_fits_it_is_explained() -> None:
 def test_one_node_may_be_asked_about_and_an_unknown_one_is_told() -> None:
     assert [row.split()[0] for row in lines(Wanted([claim("one", 1)]), DEVICES, "b")] == ["NODE", "b"]
     assert list(lines(Wanted([claim("one", 1)]), DEVICES, "c")) == ['node "c" not found']
+
+
+@pytest.mark.parametrize(("count", "where", "fits"), [(2, "", True), (2, "b", False), (3, "", False), (1, "c", False)])
+def test_it_is_told_whether_any_node_fits(count: int, where: str, fits: bool) -> None:
+    assert answer(Wanted([claim("one", count)]), DEVICES, where).fits == fits
+
+
+def test_the_exit_status_of_nothing_that_fits_is_documented() -> None:
+    told = CliRunner().invoke(root, ["simulate", "claim", "--help"])
+    assert f"{NOTHING_FITS} where none does" in " ".join(told.output.split())

@@ -97,7 +97,7 @@ def lines(
     node: Mapping[str, Any], told: LedgerDocument, ledger: Ledger, unbounded: Mapping[str, tuple[str, ...]]
 ) -> Iterator[str]:
     """The ledger of one node as people read it."""
-    yield f"{ledger.node}   {_enforcement(node)}"
+    yield f"{ledger.node}   {enforcement(node)}"
     for resource in ("cpu", "memory", *sorted(set(ledger.total) - {"cpu", "memory"})):
         total, held = ledger.total.get(resource, 0), ledger.allocated.get(resource, 0)
         reserved, room = ledger.reserved.get(resource, 0), ledger.room(resource)
@@ -148,7 +148,8 @@ def _holders(ledger: Ledger, resource: str) -> list[tuple[str, int]]:
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _enforcement(node: Mapping[str, Any]) -> str:
+def enforcement(node: Mapping[str, Any]) -> str:
+    """How the node keeps to limits, and why not better, in its own words."""
     text = ((node.get("metadata") or {}).get("annotations") or {}).get(ENFORCEMENT)
     if not text:
         return ""

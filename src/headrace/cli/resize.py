@@ -57,8 +57,11 @@ async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dr
             await store.create(RESOURCE_SCALING_ACTION, action, namespace, dry_run=True)
             click.echo(await _would(client, pod, container, wanted))
             return
-        made = await store.create(RESOURCE_SCALING_ACTION, action, namespace)
         shown = f"{namespace}/{pod_name}/{container}"
+        if _has(pod, container, wanted):
+            click.echo(f"{shown} has that already: {_words(wanted)}")
+            return
+        made = await store.create(RESOURCE_SCALING_ACTION, action, namespace)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 ended = await _ended(store, made, is_finished)
@@ -66,7 +69,8 @@ async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dr
             raise click.ClickException(f"{shown}: not done after {WAIT_SECONDS:g} s; it goes on") from None
     status = ended["status"]
     if status["state"] == "Succeeded":
-        click.echo(f"{shown} resized: {_words(status.get('actual'))} read back")
+        clamped = f"; clamped to {_words(status['target'])} of {_words(wanted)}" if status.get("target") else ""
+        click.echo(f"{shown} resized: {_words(status.get('actual'))} read back{clamped}")
         return
     if status["state"] == "Pending":
         click.echo(f"{shown} deferred: {status['message']}")
@@ -93,6 +97,24 @@ def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options
         **options,
     }
     return {"metadata": {"generateName": f"{name}-{container}-"[:200], "ownerReferences": [owner]}, "spec": spec}
+
+
+def _has(pod: dict[str, Any], container: str, wanted: dict[str, str]) -> bool:
+    """Desired, admitted and read back: an action would change nothing."""
+    from headrace.api.amounts import read
+    from headrace.api.quantity import InvalidQuantity
+    from headrace.resize import workload as workloads
+    from headrace.resize.cluster_pods import of_any_home
+
+    try:
+        amounts = read(wanted)
+    except InvalidQuantity:
+        return False  # the server's words are better
+    pod = of_any_home(pod)
+    states = (workloads.desired_limits, workloads.admitted_limits, workloads.actual_limits)
+    return set(amounts) == set(wanted) and all(
+        (limits(pod, container) or {}).get(name) == amount for limits in states for name, amount in amounts.items()
+    )
 
 
 async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[str, str]) -> str:

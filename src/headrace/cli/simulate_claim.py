@@ -1,6 +1,6 @@
 """`headrace simulate claim -f FILE`: which node and devices claims would get on a server now. Nothing is kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -14,6 +14,7 @@ from headrace.cli.objects import columns
 
 Json = Mapping[str, Any]
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+NOTHING_FITS = 3  # exit status: 1 and 2 are errors
 
 
 @dataclass(slots=True)
@@ -22,6 +23,14 @@ class Wanted:
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     classes: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is printed, and whether any node would give all that is wanted."""
+
+    lines: list[str]
+    fits: bool
 
 
 @click.command(short_help="Which devices claims would get on a server now.")
@@ -34,7 +43,7 @@ def claim(files: tuple[str, ...], node: str, target: Target) -> None:
     """Which node and devices these claims would get together, as things stand on the server. Nothing is created.
 
     Claims and templates of the files are checked and filled in by the server (a dry run); DeviceClasses in them count
-    as if they were there. Works on a Kubernetes cluster too.
+    as if they were there. Works on a Kubernetes cluster too. Exit status: 0 where a node fits, 3 where none does.
     """
     run(_claim(files, node, target))
 
@@ -49,8 +58,11 @@ async def _claim(files: tuple[str, ...], node: str, target: Target) -> None:
         devices = await gather(store)
     if not wanted.claims:
         raise click.UsageError(f"-f {', '.join(files)}: there is no {CLAIM} or {TEMPLATE} in it")
-    for line in lines(wanted, devices, node):
+    found = answer(wanted, devices, node)
+    for line in found.lines:
         click.echo(line)
+    if not found.fits:
+        raise click.exceptions.Exit(NOTHING_FITS)
 
 
 async def _admitted(store: Any, given: Sequence[Json], namespace: str) -> Wanted:
@@ -81,7 +93,7 @@ async def _admitted(store: Any, given: Sequence[Json], namespace: str) -> Wanted
     return wanted
 
 
-def lines(wanted: Wanted, devices: Devices, node: str = "") -> Iterator[str]:
+def answer(wanted: Wanted, devices: Devices, node: str = "") -> Answer:
     """A row for each node: the devices it would give, or that it would not; then why not, where there are few nodes."""
     from headrace.devices.allocate.allocator import Allocated, GaveUp, allocate
 
@@ -101,12 +113,12 @@ def lines(wanted: Wanted, devices: Devices, node: str = "") -> Iterator[str]:
         rows.append([name, "no", outcome.text if isinstance(outcome, GaveUp) else getattr(outcome, "error", "")])
         failing.append(name)
     if not rows:
-        yield f'node "{node}" not found' if node else "there is no node"
-        return
-    yield from columns(["NODE", "FITS", "DEVICES"], rows)
+        return Answer([f'node "{node}" not found' if node else "there is no node"], fits=False)
+    found = list(columns(["NODE", "FITS", "DEVICES"], rows))
     if len(failing) == len(rows):
         for name in failing if node else failing[:_EXPLAINED]:
-            yield from wanting(wanted.claims, devices, name)
+            found += wanting(wanted.claims, devices, name)
+    return Answer(found, fits=len(failing) < len(rows))
 
 
 _EXPLAINED = 3

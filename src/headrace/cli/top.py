@@ -28,8 +28,8 @@ def top(all_namespaces: bool, every: float, once: bool, target: Target) -> None:
 async def _top(everywhere: bool, every: float | None, target: Target) -> None:
     async with connected(target) as (client, namespace):
         while True:
-            rows = await _rows(client, "" if everywhere else namespace)
-            lines = list(columns(HEAD, rows)) if rows else ["no workloads run"]
+            rows, nodes = await _rows(client, "" if everywhere else namespace)
+            lines = [*columns(HEAD, rows), *notes(rows, nodes)] if rows else ["no workloads run"]
             if every is None:
                 click.echo("\n".join(lines))
                 return
@@ -37,7 +37,8 @@ async def _top(everywhere: bool, every: float | None, target: Target) -> None:
             await asyncio.sleep(every)
 
 
-async def _rows(client: Any, namespace: str) -> list[list[str]]:
+async def _rows(client: Any, namespace: str) -> tuple[list[list[str]], dict[str, Any]]:
+    """And the nodes by name."""
     from headrace.api.kinds import NODE, POD, RESOURCE_SCALING_ACTION
     from headrace.client.errors import ApiError
     from headrace.metrics.paths import USAGE_PATH
@@ -54,12 +55,22 @@ async def _rows(client: Any, namespace: str) -> list[list[str]]:
         key = f"{action['metadata']['namespace']}/{action['spec']['workload']}"
         if key not in latest or latest[key]["metadata"]["creationTimestamp"] <= action["metadata"]["creationTimestamp"]:
             latest[key] = action
-    return [
+    rows = [
         row(pod, each["name"], nodes.get(pod["spec"].get("nodeName")), usage, latest)
         for pod in (await store.list(POD, namespace)).items
         for each in pod["spec"]["containers"]
         if (pod.get("status") or {}).get("phase") == "Running"
     ]
+    return rows, nodes
+
+
+def notes(rows: list[list[str]], nodes: dict[str, Any]) -> list[str]:
+    """Nodes of the table that do not enforce what it calls a limit."""
+    from headrace.cli.capacity import enforcement
+
+    told = {name: enforcement(nodes[name]) for name in sorted({each[1] for each in rows}) if name in nodes}
+    lacking = {name: words for name, words in told.items() if words.partition(":")[0] not in ("", "limits enforced")}
+    return [f"{name}: {words}" for name, words in lacking.items()]
 
 
 async def _of_a_cluster(client: Any, namespace: str) -> dict[str, Any]:
@@ -87,7 +98,7 @@ def row(pod: Any, container: str, node: Any, usage: dict[str, Any], latest: dict
     last = ""
     if action is not None:
         status = action.get("status") or {}
-        last = f"{status.get('state', 'Pending')} {workload.words(_read(action['spec']['target']))}"
+        last = f"{status.get('state', 'Pending')} {workload.words(_read(status.get('target') or action['spec']['target']))}"
     return [
         id,
         str(pod["spec"].get("nodeName", "")),

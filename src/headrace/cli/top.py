@@ -98,7 +98,8 @@ def row(pod: Any, container: str, node: Any, usage: dict[str, Any], latest: dict
     last = ""
     if action is not None:
         status = action.get("status") or {}
-        last = f"{status.get('state', 'Pending')} {workload.words(_read(status.get('target') or action['spec']['target']))}"
+        target = status.get("target") or action["spec"]["target"]
+        last = f"{status.get('state', 'Pending')} {workload.words(_read(target))}"
     return [
         id,
         str(pod["spec"].get("nodeName", "")),

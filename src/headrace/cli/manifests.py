@@ -21,12 +21,28 @@ def read(places: tuple[str, ...]) -> Iterator[dict[str, Any]]:
                 documents = list(yaml.safe_load_all(text))
             except yaml.YAMLError as wrong:
                 raise click.ClickException(f"{name}: {' '.join(str(wrong).split())}") from None
+            except RecursionError:
+                raise click.ClickException(f"{name}: nested too deeply to be a manifest") from None
             for document in documents:
-                if document is None:
-                    continue
-                if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
-                    raise click.ClickException(f"{name}: each document needs apiVersion and kind")
-                yield from document["items"] if document["kind"] == "List" else (document,)
+                if document is not None:
+                    yield from _objects(document, name)
+
+
+def _objects(document: Any, file: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+        raise click.ClickException(f"{file}: each document needs apiVersion and kind")
+    if document["kind"] == "List":
+        items = document.get("items") or ()
+        if not isinstance(items, (list, tuple)):
+            raise click.ClickException(f"{file}: items of a List must be a list")
+        for item in items:
+            yield from _objects(item, file)
+        return
+    if document.get("metadata") is None:
+        document["metadata"] = {}
+    if not isinstance(document["metadata"], dict):
+        raise click.ClickException(f"{file}: metadata of a {document['kind']} must be an object with a name")
+    yield document
 
 
 def _texts(place: str) -> Iterator[tuple[str, str]]:
@@ -39,7 +55,9 @@ def _texts(place: str) -> Iterator[tuple[str, str]]:
         raise click.UsageError(f"-f {place}: no {', '.join(SUFFIXES)} files in this folder")
     for file in files:
         try:
-            yield str(file), file.read_text()
+            yield str(file), file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as wrong:
+            raise click.ClickException(f"{file}: is no text in UTF-8: {wrong}") from None
         except OSError as failed:
             raise click.UsageError(f"-f {file}: {failed.strerror}") from None
 

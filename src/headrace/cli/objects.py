@@ -35,7 +35,7 @@ async def _apply(objects: list[dict[str, Any]], dry_run: bool, target: Target) -
         known: list[Known] = []
         for wanted in objects:
             kind = await _kind_of(client, known, wanted)
-            meta = wanted.setdefault("metadata", {})
+            meta = wanted["metadata"]
             place = meta.get("namespace") or namespace if kind.namespaced else ""
             if place:
                 meta["namespace"] = place  # as kubectl writes it: what was applied then and is left out now would go
@@ -204,7 +204,7 @@ async def _delete(
         doomed = []
         for wanted in reversed(manifests):
             kind = by_manifest(known, wanted["apiVersion"], wanted["kind"])
-            doomed.append((kind, wanted["metadata"].get("namespace") or namespace, wanted["metadata"]["name"]))
+            doomed.append((kind, wanted["metadata"].get("namespace") or namespace, wanted["metadata"].get("name", "")))
         if what:
             word, _, name = what.partition("/")
             kind = by_word(known, word)

@@ -97,7 +97,7 @@ def _read(path: Path) -> Any:
     """JSON, which is YAML too, as headrace writes its own: importing a YAML parser takes longer than most commands."""
     text = path.read_text()
     if text.startswith("{"):
-        with contextlib.suppress(json.JSONDecodeError):
+        with contextlib.suppress(json.JSONDecodeError, RecursionError):
             return json.loads(text)
     import yaml
 
@@ -105,6 +105,8 @@ def _read(path: Path) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("nested too deeply to be a kubeconfig") from None
 
 
 def in_cluster(environment: Mapping[str, str] | None = None, directory: Path = SERVICE_ACCOUNT) -> Cluster:

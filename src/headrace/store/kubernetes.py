@@ -46,7 +46,7 @@ class KubernetesStore:
         self._writing = {"fieldManager": field_manager, "fieldValidation": "Strict"}
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        return await self._object("GET", object_path(kind, namespace, name))
+        return await self._object("GET", _path(kind, namespace, name))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0, resume: str = ""
@@ -120,7 +120,7 @@ class KubernetesStore:
             document["metadata"] = {**(document.get("metadata") or {}), "resourceVersion": version}
         return await self._object(
             "PATCH",
-            object_path(kind, namespace, name, subresource),
+            _path(kind, namespace, name, subresource),
             query=self._write_query(dry_run),
             body=document,
             content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
@@ -128,16 +128,14 @@ class KubernetesStore:
 
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Fields) -> Object:
         method = "PUT" if subresource == "scale" else "POST"
-        path = object_path(kind, namespace, name, subresource)
+        path = _path(kind, namespace, name, subresource)
         # Kubernetes wants the name in the body too, although the path has it.
         document = {**body, "metadata": {"name": name, "namespace": namespace, **(body.get("metadata") or {})}}
         return await self._object(method, path, query=self._write_query(False), body=document)
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", deletion: Deletion = NO_DELETION) -> Object:
         """The object as it was last; a server that answers only `Success` leaves its name and uid."""
-        answer = await self._object(
-            "DELETE", object_path(kind, namespace, name), body=_delete_options(deletion), query={}
-        )
+        answer = await self._object("DELETE", _path(kind, namespace, name), body=_delete_options(deletion), query={})
         if answer.get("kind") != "Status":
             return answer
         details = answer.get("details") or {}
@@ -164,6 +162,13 @@ class KubernetesStore:
             raise store_error(error) from None
         found: Object = answer
         return found
+
+
+def _path(kind: Kind, namespace: str, name: str, subresource: str | None = None) -> str:
+    try:
+        return object_path(kind, namespace, name, subresource)
+    except ApiError as error:
+        raise store_error(error) from None
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:

@@ -38,9 +38,9 @@ def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "") -> str:
     return output(str(plane.programs / "kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments, stdin=stdin)
 
 
-def output(*command: str, stdin: str = "") -> str:
+def output(*command: str, stdin: str = "", status: int = 0) -> str:
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return done.stdout
 
 

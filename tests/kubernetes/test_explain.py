@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.simulate_claim import NOTHING_FITS
 from tests.kubernetes.cluster import ALL, ControlPlane, control_plane
 from tests.kubernetes.test_cluster import kubectl, output
 
@@ -59,8 +60,9 @@ spec:
 """
 
 
-def headrace(plane: ControlPlane, *arguments: str, stdin: str = "") -> str:
-    return output(sys.executable, "-m", "headrace.cli", *arguments, "--kubeconfig", str(plane.kubeconfig), stdin=stdin)
+def headrace(plane: ControlPlane, *arguments: str, stdin: str = "", status: int = 0) -> str:
+    command = (sys.executable, "-m", "headrace.cli", *arguments, "--kubeconfig", str(plane.kubeconfig))
+    return output(*command, stdin=stdin, status=status)
 
 
 def test_what_a_cluster_decides_is_foretold_and_explained(kubernetes_programs: Path, tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_what_a_cluster_decides_is_foretold_and_explained(kubernetes_programs: P
         foretold = headrace(plane, "simulate", "claim", "-f", "-", stdin=fits)
         assert foretold.splitlines()[1].split() == ["fake", "yes", "gpu:", "gpu.example.com/fake/gpu-0"]
         assert kubectl(plane, "get", "resourceclaims", "-o", "name") == ""  # nothing was created
-        refused = headrace(plane, "simulate", "claim", "-f", "-", stdin=other)
+        refused = headrace(plane, "simulate", "claim", "-f", "-", stdin=other, status=NOTHING_FITS)
         assert "request gpu: needs 1, 0 of 1 devices left" in refused
 
         for name, claim in (("fits", fits), ("other", other)):

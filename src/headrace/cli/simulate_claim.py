@@ -1,5 +1,6 @@
 """`headrace simulate claim -f FILE`: which node and devices claims would get on a server now. Nothing is kept."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -62,7 +63,7 @@ async def _claim(files: tuple[str, ...], node: str, target: Target) -> None:
     for line in found.lines:
         click.echo(line)
     if not found.fits:
-        raise click.exceptions.Exit(NOTHING_FITS)
+        sys.exit(NOTHING_FITS)
 
 
 async def _admitted(store: Any, given: Sequence[Json], namespace: str) -> Wanted:

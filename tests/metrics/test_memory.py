@@ -23,7 +23,7 @@ def test_it_keeps_the_latest_samples_in_order(moments: list[int], since: int, si
     taken: list[int] = []
     for at in moments:
         metrics.record("a", usage(at))
-        if not taken or at >= taken[-1]:
+        if not taken or at > taken[-1]:
             taken.append(at)
     kept = taken[-size:]
     assert [sample.at for sample in metrics.samples("a", since)] == [at for at in kept if at >= since]
@@ -46,6 +46,15 @@ def test_a_forgotten_workload_has_no_samples() -> None:
     metrics.forget("a")
     metrics.forget("a")
     assert metrics.latest("a") is None
+
+
+def test_what_is_told_twice_counts_once() -> None:
+    metrics = MemoryMetrics()
+    for at in (1, 1, 2, 2):
+        metrics.record("a", usage(at))
+        metrics.record_value("a", "latency", float(at), at)
+    assert [each.at for each in metrics.samples("a", 0)] == [1, 2]
+    assert [each.at for each in metrics.values("a", "latency", 0)] == [1, 2]
 
 
 def test_a_clock_that_was_set_back_begins_anew() -> None:

@@ -13,8 +13,8 @@ SERIES = 4000  # of applications' own metrics, all together
 
 
 class MemoryMetrics:
-    """Samples come in the order of time; one a little older than the latest is dropped, and a clock that was set back
-    begins a workload's ring anew."""
+    """Samples come in the order of time; one a little older than the latest is dropped, one of its moment replaces it
+    (told twice, it would count twice), and a clock that was set back begins a workload's ring anew."""
 
     def __init__(self, samples: int = SAMPLES, workloads: int = WORKLOADS) -> None:
         self._samples, self._workloads = samples, workloads
@@ -31,7 +31,9 @@ class MemoryMetrics:
             self._rings.move_to_end(workload)
         if ring and usage.at < ring[-1].at - SET_BACK_SECONDS:
             ring.clear()
-        if not ring or usage.at >= ring[-1].at:
+        if ring and usage.at == ring[-1].at:
+            ring[-1] = usage
+        elif not ring or usage.at > ring[-1].at:
             ring.append(usage)
 
     def samples(self, workload: str, since: float) -> Sequence[Usage]:
@@ -53,7 +55,9 @@ class MemoryMetrics:
             self._series.popitem(last=False)
         if series and at < series[-1].at - SET_BACK_SECONDS:
             series.clear()
-        if not series or at >= series[-1].at:
+        if series and at == series[-1].at:
+            series[-1] = Value(at, value)
+        elif not series or at > series[-1].at:
             series.append(Value(at, value))
 
     def values(self, workload: str, name: str, since: float) -> Sequence[Value]:

@@ -70,6 +70,7 @@ JUST_SEEN = frozenset({"observedGeneration", "conditions"})  # fields of a repor
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
 PULL_FAILED = "ErrImagePull"
+ARRIVAL_SECONDS = 5.0  # a driver that starts with its agent has not registered yet: no event tells of it so soon
 ABANDON = "headrace.dev/abandon-devices"  # annotation of a Pod: "true" lets it go without drivers that are gone
 ROUNDS = 100  # of looking and acting, before somebody else has a turn
 
@@ -104,6 +105,8 @@ class PodWorker:
         self._held: set[str] = set()  # containers with an actuator
         self._setup = Setup()
         self._refreshed = self._offered = 0.0
+        self._said = ""  # of the problem of volumes and devices, in the latest event
+        self._missing: float | None = None  # since when a driver that is to prepare devices is not there
         self._without_driver: float | None = None  # since when a driver that is gone keeps the Pod from ending
         self._alive: set[str] = set()  # containers that were last seen running
         self._begun: dict[str, int] = {}  # container id: the process that was last seen in it
@@ -268,15 +271,21 @@ class PodWorker:
             raise
         except (Unresolved, OSError, StoreError) as error:  # such as Forbidden
             self._problem("FailedMount", str(error))
+        except DriverGone as gone:
+            now = self._now()
+            self._missing = self._missing or now
+            self._problem("FailedPrepareDynamicResources", str(gone), is_told=now >= self._missing + ARRIVAL_SECONDS)
         except DeviceProblem as error:
             self._problem("FailedPrepareDynamicResources", str(error))
         else:
             self._setup = Setup("ready")
 
-    def _problem(self, reason: str, message: str) -> None:
+    def _problem(self, reason: str, message: str, is_told: bool = True) -> None:
+        """In the Pod's status at once; in an event once, when it `is_told`."""
         known = self._setup.problem
-        if known is None or known.message != message:
+        if is_told and self._said != message:
             self._event("Warning", reason, message)
+        self._said = message if is_told else ""
         failures = self._setup.failures + 1 if known is not None else 1
         problem = Problem(reason, message, self._now())
         self._setup = replace(self._setup, problem=problem, failures=failures)

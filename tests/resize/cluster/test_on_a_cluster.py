@@ -386,8 +386,10 @@ def test_numbers_of_five_minutes_ago_cause_nothing(here: World) -> None:
 
 def test_a_policy_that_cannot_be_followed_says_which_field_is_wrong(here: World) -> None:
     here.create("default", namespace("misspelt"))
-    here.create("misspelt", policy(min={"cpu": "much"}))
-    here.until("told", lambda: "spec.min.cpu" in here.condition("misspelt", "Active")[1])
+    with pytest.raises(AssertionError, match=r"spec\.min\.cpu"):  # refused by the rules that its definition brings
+        here.create("misspelt", policy(min={"cpu": "much"}))
+    here.create("misspelt", policy(selector={"matchLabels": {"-app": "web"}}))
+    here.until("told", lambda: "spec.selector.matchLabels" in here.condition("misspelt", "Active")[1])
     assert here.condition("misspelt", "Active")[0] == "False"
 
 

@@ -71,6 +71,7 @@ REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volum
 RETRY_SECONDS = 2.0
 PULL_FAILED = "ErrImagePull"
 ARRIVAL_SECONDS = 5.0  # a driver that starts with its agent has not registered yet: no event tells of it so soon
+HURRIED = 0.0  # when a problem is said to have been seen, so that it is looked at again now
 ABANDON = "headrace.dev/abandon-devices"  # annotation of a Pod: "true" lets it go without drivers that are gone
 ROUNDS = 100  # of looking and acting, before somebody else has a turn
 
@@ -141,7 +142,7 @@ class PodWorker:
     def hurry(self) -> None:
         """Something changed that volumes or devices may have waited for."""
         if self._setup.problem is not None:
-            self._setup = replace(self._setup, problem=replace(self._setup.problem, at=0.0))
+            self._setup = replace(self._setup, problem=replace(self._setup.problem, at=HURRIED))
         self._wake.set()
 
     def gone(self) -> None:
@@ -286,7 +287,8 @@ class PodWorker:
         if is_told and self._said != message:
             self._event("Warning", reason, message)
         self._said = message if is_told else ""
-        failures = self._setup.failures + 1 if known is not None else 1
+        # A try that something hurried does not make the next one later: many changes may come in one second.
+        failures = 1 if known is None else self._setup.failures + (known.at != HURRIED)
         problem = Problem(reason, message, self._now())
         self._setup = replace(self._setup, problem=problem, failures=failures)
 

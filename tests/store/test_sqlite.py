@@ -160,6 +160,25 @@ async def test_a_reader_at_rest_is_offered_changes_and_reads_what_it_leaves_in_o
     await rows.close()
 
 
+async def test_a_reader_that_fails_on_an_offer_ends_alone():
+    rows = await open_rows(":memory:", inline=True)
+
+    def offer(change):
+        raise ZeroDivisionError(change.key.name)
+
+    broken, other = rows.watch("configmaps", since=1, offer=offer), rows.watch("configmaps", since=1)
+    assert await anext(broken) == 1
+    assert await anext(other) == 1
+    reading = asyncio.create_task(anext(broken))
+    await asyncio.sleep(0)
+    assert await rows.commit(put("a")) == 2
+    with pytest.raises(ZeroDivisionError):
+        await reading
+    assert (await anext(other)).key.name == "a"
+    assert await rows.commit(put("b")) == 3
+    await rows.close()
+
+
 async def test_a_watcher_that_sees_nothing_gets_bookmarks():
     rows = await open_rows(":memory:", inline=True)
     watch = rows.watch("secrets", since=1)

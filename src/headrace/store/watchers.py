@@ -14,7 +14,7 @@ BOOKMARK_EVERY = 1_000
 
 
 Offer = Callable[[Change], bool]
-"""Takes a change at once, or leaves it (False) to be read in turn. It must not raise."""
+"""Takes a change at once, or leaves it (False) to be read in turn. What it raises ends its own watch."""
 
 
 class Watcher:
@@ -42,8 +42,14 @@ class Watcher:
             self._waiting.clear()
             return
         self.told = change.revision
-        if self._rests and self._offer is not None and self._offer(change):
-            return
+        if self._rests and self._offer is not None:
+            try:
+                taken = self._offer(change)
+            except Exception as error:  # one reader's fault holds up neither the writers nor the other readers
+                self.end(error)
+                return
+            if taken:
+                return
         self._rests = False
         self._waiting.append(change)
         self._wake.set()

@@ -14,6 +14,7 @@ from headrace.node.runtimes.protocol import ContainerState
 
 BACK_OFF_SECONDS = 10.0
 LONGEST_BACK_OFF_SECONDS = 300.0
+OTHERS_RESTART_SECONDS = 2.0  # an engine that others command too: within this they have restarted what they stopped
 LONG_RUN_SECONDS = 600.0  # after it, the back-off starts from the beginning
 SET_UP_RETRY_SECONDS = 2.0  # doubled with each failure
 LONGEST_SET_UP_RETRY_SECONDS = 30.0
@@ -158,10 +159,8 @@ def next_start(container: Container, seen: Seen) -> tuple[int, int, float]:
         if wants_restart(container, seen.pod.container_status(container.name), last.state.id):
             return last.attempt + 1, short_runs(last, memory), 0.0  # asked for, not a failure
         count = short_runs(last, memory)
-        attempt, at = (
-            last.attempt + 1,
-            seen.ended.get(last.state.id, last.state.finished_at or 0.0) + back_off_seconds(count),
-        )
+        pause = max(back_off_seconds(count), OTHERS_RESTART_SECONDS if seen.images else 0.0)
+        attempt, at = last.attempt + 1, seen.ended.get(last.state.id, last.state.finished_at or 0.0) + pause
         count += 1
     if memory.problem is not None:
         waits_for_config = memory.problem.reason == CONFIG_ERROR

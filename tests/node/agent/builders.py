@@ -59,11 +59,11 @@ def exited(name="main", code=1, attempt=0, *, at=NOW - 1, ran=2.0, oom=False):
     )
 
 
-def seen(pod=None, *states, memory=None, setup="ready", gone=False):
+def seen(pod=None, *states, memory=None, setup="ready", gone=False, images=False):
     names = [each.id for each in states]
     assert len(set(names)) == len(names), "a runtime knows an id once"
     ready = setup if isinstance(setup, Setup) else Setup(setup)
-    return Seen(pod or a_pod(), states, memory or {}, ready, gone)
+    return Seen(pod or a_pod(), states, memory or {}, ready, gone, images=images)
 
 
 def after(short_runs=None, **fields):

@@ -56,6 +56,16 @@ def asked(name="main", attempt=0, *, at):
         pytest.param(seen(a_pod(IMAGE_ONLY, "other")), (Start("other", 0, 0),), id="and holds nobody else back"),
         pytest.param(seen(None, running()), (), id="a running container is left alone"),
         pytest.param(
+            seen(None, exited(at=NOW - 0.5), images=True),
+            (Look(NOW + 1.5),),
+            id="what an engine ran may be about to be started again by whoever stopped it",
+        ),
+        pytest.param(
+            seen(None, exited(at=NOW - 2), images=True),
+            (Start("main", 1, 1),),
+            id="and when nobody has, it gets a successor",
+        ),
+        pytest.param(
             seen(None, running(attempt=0), running(attempt=1)),
             (Terminate("main", the(), "a newer one has taken its place"),),
             id="a former run that somebody has started again is stopped",

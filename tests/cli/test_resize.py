@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.resize import _has
+from headrace.cli.resize import _has, age
 from headrace.cli.top import notes
 
 LIMITS = {"cpu": "1", "memory": "1Gi"}
@@ -58,3 +58,13 @@ def test_top_names_the_nodes_that_do_not_enforce_limits() -> None:
     }
     rows = [[f"default/{name}/app", name] for name in ("a", "b", "b", "c", "of-a-cluster", "")]
     assert notes(rows, nodes) == ["b: limits approximate: no cgroup", "c: limits enforced and none: x"]
+
+
+def test_actions_of_one_second_are_told_in_the_order_in_which_they_ran() -> None:
+    """Their names are random, and times have whole seconds."""
+
+    def action(second: int, version: str) -> dict[str, Any]:
+        return {"metadata": {"creationTimestamp": f"2027-01-15T08:00:0{second}Z", "resourceVersion": version}}
+
+    told = [action(1, "90"), action(1, "101"), action(2, "100")]
+    assert sorted(reversed(told), key=age) == told

@@ -1,6 +1,7 @@
 """`headrace resize`: give a running workload other limits and follow what becomes of it; show what was done before."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -181,9 +182,19 @@ async def _history(name: str, target: Target) -> None:
     if not mine:
         click.echo(f"{namespace}/{place.rstrip('/')} was never resized", err=True)
         return
-    mine.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+    mine.sort(key=age)
     for line in columns(HISTORY, [_row(each) for each in mine]):
         click.echo(line)
+
+
+def age(action: Mapping[str, Any]) -> tuple[str, int]:
+    """Orders the actions of one workload.
+
+    Of those made in one second the later was written last, because they run one after the other, and versions of
+    objects of one kind may be compared (KEP-5504).
+    """
+    meta = action["metadata"]
+    return meta["creationTimestamp"], int(meta["resourceVersion"])
 
 
 def _row(action: dict[str, Any]) -> list[str]:

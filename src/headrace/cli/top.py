@@ -8,6 +8,7 @@ import click
 
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.objects import columns
+from headrace.cli.resize import age
 
 HEAD = ["WORKLOAD", "NODE", "CPU", "LIMIT", "MEMORY", "LIMIT", "DESIRED", "SYNC", "LAST ACTION"]
 CLEAR = "\x1b[H\x1b[2J"
@@ -53,7 +54,7 @@ async def _rows(client: Any, namespace: str) -> tuple[list[list[str]], dict[str,
     latest: dict[str, Any] = {}
     for action in (await store.list(RESOURCE_SCALING_ACTION, namespace)).items:
         key = f"{action['metadata']['namespace']}/{action['spec']['workload']}"
-        if key not in latest or latest[key]["metadata"]["creationTimestamp"] <= action["metadata"]["creationTimestamp"]:
+        if key not in latest or age(latest[key]) < age(action):
             latest[key] = action
     rows = [
         row(pod, each["name"], nodes.get(pod["spec"].get("nodeName")), usage, latest)

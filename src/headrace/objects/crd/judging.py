@@ -36,11 +36,12 @@ class _GiveUp(Exception):
 
 @dataclass(slots=True, eq=False)
 class Judge:
-    """The rules at one node of a schema and below it."""
+    """The rules at one node of a schema and below it. `looks_back`: one of those here may ask for the old value."""
 
     schema: Schema
     root: bool
     rules: tuple[Rule, ...]
+    looks_back: bool
     properties: dict[str, "Judge"] = field(default_factory=dict)
     others: "Judge | None" = None
     items: "Judge | None" = None
@@ -67,7 +68,8 @@ def judge(found: Judge, obj: Any, old: Any, errors: FieldErrors) -> None:
 
 
 def _judge(schema: Schema, *, root: bool) -> Judge | None:
-    made = Judge(schema, root, compiled(schema, root=root))
+    rules = compiled(schema, root=root)
+    made = Judge(schema, root, rules, any(rule.uses_old or rule.words is not None for rule in rules))
     for name, inner in (schema.get("properties") or {}).items():
         below = _judge(inner, root=bool(inner.get(EMBEDDED)))
         if below is not None:
@@ -126,7 +128,7 @@ def _evaluate(found: Judge, path: str, value: Any, old: Any, same: bool, run: _R
     kind = found.schema.get("type", "")
     shown = OMITTED if kind in ("object", "array") else value
     self_value = value_of(value, found.schema, root=found.root)
-    old_value = None if old is None else value_of(old, found.schema, root=found.root)
+    old_value = value_of(old, found.schema, root=found.root) if found.looks_back and old is not None else None
     for rule in found.rules:
         if rule.uses_old and old is None and not rule.optional_old:
             continue

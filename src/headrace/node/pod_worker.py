@@ -284,7 +284,7 @@ class PodWorker:
     def _problem(self, reason: str, message: str, is_told: bool = True) -> None:
         """In the Pod's status at once; in an event once, when it `is_told`."""
         known = self._setup.problem
-        if is_told and self._said != message:
+        if is_told and (known is None or self._said != message):
             self._event("Warning", reason, message)
         self._said = message if is_told else ""
         # A try that something hurried does not make the next one later: many changes may come in one second.

@@ -187,51 +187,54 @@ def _last_error(log: Path, start: int) -> str:
 
 def _wait_for_node(kubeconfig: str, node: str, began: float, deadline: float, log: Path) -> None:
     """Ready, and said so since `began`: a Node of an earlier run says that it is ready for a while."""
-    from headrace.cli.connection import run
+    from headrace.api.kinds import LEASE, NODE
 
-    found: dict[str, Any] = {"nodes": {}, "renewed": {}}
-    while found["nodes"].get(node) != "Ready" or found["renewed"].get(node, 0.0) < began:
+    nodes: dict[str, str] = {}
+    renewed = 0.0
+    while nodes.get(node) != "Ready" or renewed < began:
         if time.monotonic() > deadline:
-            told = found["nodes"].get(node, "it has not registered")
+            told = nodes.get(node, "it has not registered")
             told = "its agent has not reported" if told == "Ready" else told
             raise click.ClickException(f"node {node}: {told} after {READY_SECONDS:.0f} s; see {log}")
         time.sleep(LOOK_SECONDS)
-        run(_nodes(kubeconfig, found))
-        run(_renewed(kubeconfig, found))
+        nodes = _readiness(_items(kubeconfig, NODE))
+        renewed = _renewed(_items(kubeconfig, LEASE, "kube-node-lease"), node)
 
 
 def _wait_for_devices(kubeconfig: str, node: str, drivers: set[str], deadline: float, log: Path) -> None:
     """Until the simulated drivers have published: a Pod that comes sooner would be told that there are none."""
-    from headrace.cli.connection import run
+    from headrace.api.kinds import RESOURCE_SLICE
 
-    found: set[str] = set()
-    while missing := drivers - found:
+    missing = drivers
+    while missing:
         if time.monotonic() > deadline:
             told = f"node {node}: no devices of {', '.join(sorted(missing))} after {READY_SECONDS:.0f} s"
             raise click.ClickException(f"{told}; see {log}")
         time.sleep(LOOK_SECONDS)
-        run(_published(kubeconfig, node, found))
+        specs = [each["spec"] for each in _items(kubeconfig, RESOURCE_SLICE)]
+        missing = drivers - {each["driver"] for each in specs if each.get("nodeName") == node}
 
 
-async def _published(kubeconfig: str, node: str, found: set[str]) -> None:
-    from headrace.api.kinds import RESOURCE_SLICE
+def _items(kubeconfig: str, kind: Any, namespace: str = "") -> list[dict[str, Any]]:
+    """All objects of a kind that the server has now."""
+    import asyncio
+
     from headrace.cli.connection import Target, connected
     from headrace.store.kubernetes import KubernetesStore
 
-    async with connected(Target(kubeconfig, None, None)) as (client, _):
-        slices = (await KubernetesStore(client).list(RESOURCE_SLICE)).items
-    found.update(each["spec"]["driver"] for each in slices if each["spec"].get("nodeName") == node)
+    async def listed() -> list[dict[str, Any]]:
+        async with connected(Target(kubeconfig, None, None)) as (client, _):
+            return list((await KubernetesStore(client).list(kind, namespace)).items)
+
+    return asyncio.run(listed())
 
 
-async def _renewed(kubeconfig: str, found: dict[str, Any]) -> None:
-    from headrace.api.kinds import LEASE
+def _renewed(leases: list[dict[str, Any]], node: str) -> float:
+    """When the node's agent last told that it lives: wall seconds, 0 if never."""
     from headrace.api.times import from_time
-    from headrace.cli.connection import Target, connected
-    from headrace.store.kubernetes import KubernetesStore
 
-    async with connected(Target(kubeconfig, None, None)) as (client, _):
-        leases = (await KubernetesStore(client).list(LEASE, "kube-node-lease")).items
-    found["renewed"] = {each["metadata"]["name"]: from_time(each["spec"]["renewTime"]) for each in leases}
+    times = [from_time(each["spec"]["renewTime"]) for each in leases if each["metadata"]["name"] == node]
+    return max(times, default=0.0)
 
 
 @click.command()
@@ -288,7 +291,7 @@ def _end_agent(place: Path, pid: int) -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 def status(data_dir: str | None, output: str) -> None:
     """Show whether headrace runs here, what it serves and which nodes it has. Exit code 1 when it does not run."""
-    from headrace.cli.connection import run
+    from headrace.api.kinds import NODE
     from headrace.serve.announcement import announced
 
     directory = data_directory(data_dir)
@@ -305,8 +308,8 @@ def status(data_dir: str | None, output: str) -> None:
         "url": running.url,
         "agentsPort": running.agents_port,
         "kubeconfig": str(running.kubeconfig),
+        "nodes": _readiness(_items(str(running.kubeconfig), NODE)),
     }
-    run(_nodes(str(running.kubeconfig), found))
     if output == "json":
         click.echo(json.dumps(found, indent=2))
     elif output == "yaml":
@@ -320,14 +323,9 @@ def status(data_dir: str | None, output: str) -> None:
             click.echo(f"node {name}: {ready}")
 
 
-async def _nodes(kubeconfig: str, found: dict[str, Any]) -> None:
-    from headrace.api.kinds import NODE
-    from headrace.cli.connection import Target, connected
-    from headrace.store.kubernetes import KubernetesStore
-
-    async with connected(Target(kubeconfig, None, None)) as (client, _):
-        nodes = (await KubernetesStore(client).list(NODE)).items
-    found["nodes"] = {
+def _readiness(nodes: list[dict[str, Any]]) -> dict[str, str]:
+    """By node: `Ready`, or why not."""
+    return {
         node["metadata"]["name"]: next(
             (
                 "Ready" if each["status"] == "True" else f"not ready: {each.get('message') or each.get('reason')}"

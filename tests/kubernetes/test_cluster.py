@@ -10,7 +10,7 @@ from tests.kubernetes.cluster import ALL, ControlPlane, control_plane
 
 pytestmark = pytest.mark.cluster
 
-MANIFESTS = """
+NODE = """
 apiVersion: v1
 kind: Node
 metadata: {name: fake}
@@ -19,7 +19,8 @@ status:
   capacity: {cpu: "4", memory: 8Gi, pods: "110"}
   allocatable: {cpu: "4", memory: 8Gi, pods: "110"}
   conditions: [{type: Ready, status: "True", reason: Tests, message: "", lastHeartbeatTime: null}]
----
+"""
+DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: default}
@@ -46,7 +47,7 @@ def output(*command: str, stdin: str = "", status: int = 0) -> str:
 
 def test_a_deployment_gets_pods_that_are_bound(kubernetes_programs: Path, tmp_path: Path) -> None:
     with control_plane(tmp_path, kubernetes_programs, also=ALL) as plane:
-        kubectl(plane, "create", "-f", "-", stdin=MANIFESTS)
+        kubectl(plane, "create", "-f", "-", stdin=f"{NODE}---{DEPLOYMENT}")
         wait = ("wait", "pods", "-l", "app=web", "--for=condition=PodScheduled", "--timeout=60s")
         kubectl(plane, "wait", "deployment/web", "--for=jsonpath={.status.replicas}=2", "--timeout=60s")
         kubectl(plane, *wait)

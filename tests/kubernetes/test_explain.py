@@ -7,20 +7,11 @@ import pytest
 
 from headrace.cli.simulate_claim import NOTHING_FITS
 from tests.kubernetes.cluster import ALL, ControlPlane, control_plane
-from tests.kubernetes.test_cluster import kubectl, output
+from tests.kubernetes.test_cluster import NODE, kubectl, output
 
 pytestmark = pytest.mark.cluster
 
 DEVICES = """
-apiVersion: v1
-kind: Node
-metadata: {name: fake}
-spec: {}
-status:
-  capacity: {cpu: "4", memory: 8Gi, pods: "110"}
-  allocatable: {cpu: "4", memory: 8Gi, pods: "110"}
-  conditions: [{type: Ready, status: "True", reason: Tests, message: "", lastHeartbeatTime: null}]
----
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: gpu.example.com}
@@ -67,7 +58,7 @@ def headrace(plane: ControlPlane, *arguments: str, stdin: str = "", status: int 
 
 def test_what_a_cluster_decides_is_foretold_and_explained(kubernetes_programs: Path, tmp_path: Path) -> None:
     with control_plane(tmp_path, kubernetes_programs, also=ALL) as plane:
-        kubectl(plane, "create", "-f", "-", stdin=DEVICES)
+        kubectl(plane, "create", "-f", "-", stdin=f"{NODE}---{DEVICES}")
         fits, other = (CLAIMS.format(name=name, model=model) for name, model in (("fits", "A100"), ("other", "H100")))
         foretold = headrace(plane, "simulate", "claim", "-f", "-", stdin=fits)
         assert foretold.splitlines()[1].split() == ["fake", "yes", "gpu:", "gpu.example.com/fake/gpu-0"]

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,19 @@ from headrace.node.keeper.launch import KeeperFailed
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.runtimes.protocol import ContainerSpec, ContainerState, Limits
 from tests.node.eventually import eventually
+from tests.node.runtimes.podman_service import Service, missing, serving
 
 APPROXIMATE = Hierarchies({})
 MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """A Podman service of the tests' own."""
+    if why := missing():
+        pytest.fail(why)
+    with serving() as running:
+        yield running
 
 
 @dataclass

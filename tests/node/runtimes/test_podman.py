@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,13 @@ from headrace.node.runtimes.protocol import (
     StartFailed,
 )
 from tests.node.eventually import eventually
-from tests.node.runtimes.podman_service import GREETING, IMAGE, Service, missing, serving
+from tests.node.runtimes.podman_service import GREETING, IMAGE, Service
 
 pytestmark = [pytest.mark.podman, pytest.mark.xdist_group("podman")]
 MEBIBYTE = 1 << 20
 NODE = next((each for each in ("/dev/fuse", "/dev/loop-control", "/dev/kmsg") if os.path.exists(each)), "/dev/null")
 HOLD = ("sh", "-c", "dd if=/dev/zero of=/dev/shm/held bs=1M count=$0 2>/dev/null || exit $?; echo held; sleep 600")
 """Holds so many mebibytes of shared memory, which cannot be reclaimed."""
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    if why := missing():
-        pytest.fail(why)
-    with serving() as running:
-        yield running
 
 
 @dataclass
@@ -485,7 +477,8 @@ async def test_a_probe_runs_inside(home: Home) -> None:
 # ---- containers that were here before
 
 
-async def test_an_adopted_container_is_kept_over_restarts_of_the_agent_and_let_go_unharmed(home: Home) -> None:
+async def somebodys(home: Home) -> str:
+    """A container that was made without us, not started yet."""
     rlimits = [{"type": name, "soft": 1024, "hard": 1024} for name in ("nofile", "nproc")]
     body = {
         "name": "own",
@@ -494,7 +487,12 @@ async def test_an_adopted_container_is_kept_over_restarts_of_the_agent_and_let_g
         "netns": {"nsmode": "host"},
         "r_limits": rlimits,
     }
-    own = (await home.podman.call("POST", "/containers/create", body=body))["Id"]
+    made = (await home.podman.call("POST", "/containers/create", body=body))["Id"]
+    return str(made)
+
+
+async def test_an_adopted_container_is_kept_over_restarts_of_the_agent_and_let_go_unharmed(home: Home) -> None:
+    own = await somebodys(home)
     spec = replace(home.spec("a"), adopted=own)
     try:
         with pytest.raises(StartFailed, match="does not run"):
@@ -516,15 +514,7 @@ async def test_an_adopted_container_is_kept_over_restarts_of_the_agent_and_let_g
 
 
 async def test_one_that_is_to_be_stopped_with_its_pod_is_not_let_go(home: Home) -> None:
-    rlimits = [{"type": name, "soft": 1024, "hard": 1024} for name in ("nofile", "nproc")]
-    body = {
-        "name": "own",
-        "image": IMAGE,
-        "command": ["sleep", "600"],
-        "netns": {"nsmode": "host"},
-        "r_limits": rlimits,
-    }
-    own = (await home.podman.call("POST", "/containers/create", body=body))["Id"]
+    own = await somebodys(home)
     await home.podman.call("POST", f"/containers/{own}/start")
     await home.runtime.start(replace(home.spec("a"), adopted=own, on_delete="Stop"))
     assert not home.runtime.release("a")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,17 +26,9 @@ from tests.node.agent.home import (
     until,
 )
 from tests.node.eventually import eventually
-from tests.node.runtimes.podman_service import GREETING, IMAGE, Service, missing, serving
+from tests.node.runtimes.podman_service import GREETING, IMAGE, Service
 
 pytestmark = [pytest.mark.podman, pytest.mark.xdist_group("podman")]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    if why := missing():
-        pytest.fail(why)
-    with serving() as running:
-        yield running
 
 
 @asynccontextmanager

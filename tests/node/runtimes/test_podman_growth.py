@@ -20,7 +20,7 @@ import pytest
 
 from headrace.node.cgroups import hierarchy
 from tests.e2e.processes import UP, Headrace, headrace, wait_for
-from tests.node.runtimes.podman_service import IMAGE, Service, missing, serving
+from tests.node.runtimes.podman_service import IMAGE, Service
 
 pytestmark = [pytest.mark.podman, pytest.mark.xdist_group("podman")]
 EXAMPLES = Path(__file__).parents[3] / "examples/resize"
@@ -128,14 +128,6 @@ class Shop:
     def events(self, reason: str) -> list[str]:
         found = json.loads(self.running.run("get", "events", "-o", "json"))["items"]
         return [each["message"] for each in found if each["reason"] == reason]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    if why := missing():
-        pytest.fail(why)
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 
 from tests.node.operations_table import column
 from tests.node.runtimes.operations import OPERATIONS, Bench, Operation
-from tests.node.runtimes.test_podman import Home, home, service
+from tests.node.runtimes.test_podman import Home, home
 
-__all__ = ["home", "service"]  # fixtures
+__all__ = ["home"]  # a fixture
 pytestmark = [pytest.mark.podman, pytest.mark.xdist_group("podman")]
 
 HOLD = ("sh", "-c", "dd if=/dev/zero of=/dev/shm/held bs=1M count=40 2>/dev/null && echo ready; sleep 600")

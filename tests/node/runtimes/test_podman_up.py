@@ -5,13 +5,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import UP, Headrace, headrace, wait_for
-from tests.node.runtimes.podman_service import IMAGE, Service, missing, serving
+from tests.node.runtimes.podman_service import IMAGE, Service
 
 pytestmark = [pytest.mark.podman, pytest.mark.xdist_group("podman")]
 EXAMPLES = Path(__file__).parents[3] / "examples/devices"
@@ -28,14 +27,6 @@ spec:
     command: ["sh", "-c", "env; exec sleep 600"]
     resources: {{requests: {{cpu: 250m, memory: 32Mi}}, limits: {{cpu: 250m, memory: 32Mi}}, claims: [{{name: gpu}}]}}
 """
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    if why := missing():
-        pytest.fail(why)
-    with serving() as running:
-        yield running
 
 
 def pod(running: Headrace) -> dict:

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sort"
 	"time"
 
@@ -189,6 +190,10 @@ func serve(r *request) answer {
 		ctx = limited
 	}
 	used := state(r)
+	if r.Mode == "selector" || r.Mode == "start" || r.Mode == "cold" { // whose times are read from cpu
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	switch r.Mode {
 	case "selector":
 		return selector(r)

@@ -21,7 +21,9 @@ type device struct {
 
 const batches = 5
 
-// cpu is the CPU time of the whole process: what collecting its garbage takes is part of an evaluation.
+// cpu is the CPU time of the whole process: what collecting its garbage takes is part of an evaluation. The caller has
+// to stay on its thread: what another one that still runs did since its last tick is not counted yet, so that a
+// goroutine that moved in between would seem to have done nothing before.
 func cpu() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {

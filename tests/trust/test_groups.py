@@ -185,20 +185,20 @@ def history(server: Server, since: int) -> list[Event]:
 
 def problems(heard: list[Heard], told: list[Event], found: list[Event]) -> list[str]:
     """Where answers or watches and the file disagree."""
-    wrong = []
     names = {event.revision: event.name for event in found}
-    for each in heard:
-        if each.revision and names.get(each.revision) != each.name:
-            wrong.append(f"{each.name} was acknowledged at {each.revision}: {names.get(each.revision)} is there")
+    wrong = [
+        f"{each.name} was acknowledged at {each.revision}: {names.get(each.revision)} is there"
+        for each in heard
+        if each.revision and names.get(each.revision) != each.name
+    ]
     written = Counter(event.name for event in found)
     for name in {each.name for each in heard}:
         codes = [each.code for each in heard if each.name == name]
         granted = codes.count(200) + codes.count(201)
         if not granted <= written[name] <= granted + codes.count(UNKNOWN):
             wrong.append(f"{name}: answered {codes}, written {written[name]} times")
-    for number in range(ROUNDS):
-        if (bound := sum(written[name] for name in pods_of(number))) > FIT:
-            wrong.append(f"node-{number} was given {bound} Pods")
+    bound = {number: sum(written[name] for name in pods_of(number)) for number in range(ROUNDS)}
+    wrong += [f"node-{number} was given {count} Pods" for number, count in bound.items() if count > FIT]
     if invented := set(told) - set(found):
         wrong.append(f"watchers were told of {invented}, which the file does not hold")
     return wrong

@@ -247,7 +247,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
 
     from headrace.serve.announcement import announced, is_alive
     from headrace.serve.machine import end_containers, has_run
-    from headrace.serve.sole import agent_in
+    from headrace.serve.sole import agent_in, copy_refusal
 
     directory = data_directory(data_dir)
     running = announced(directory)
@@ -264,6 +264,8 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
             agents += 1
             _end_agent(place, pid)
         if not keep_containers and has_run(place):
+            if told := copy_refusal(place):
+                raise click.ClickException(told)
             ended += asyncio.run(end_containers(place, grace_period))
     if running is None and not ended and not agents:
         click.echo(f"headrace does not run in {directory}")

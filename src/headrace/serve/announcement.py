@@ -45,6 +45,7 @@ def announcing(data_dir: Path, told: Announced) -> Iterator[None]:
     state = {
         "pid": told.pid,
         "started": started(told.pid),
+        "directory": _number(data_dir),
         "url": told.url,
         "agentsPort": told.agents_port,
         "kubeconfig": str(told.kubeconfig),
@@ -59,16 +60,24 @@ def announcing(data_dir: Path, told: Announced) -> Iterator[None]:
 
 
 def announced(data_dir: Path) -> Announced | None:
-    """The server that runs on this directory, if one does: a file that a dead process left behind says nothing.
+    """The server that runs on this directory, if one does: a file that a dead process left behind says nothing, nor
+    does a copy.
 
     Raises PermissionError: of another user's directory nothing can be said.
     """
     try:
         state = json.loads((data_dir / STATE).read_text())
-        if started(state["pid"]) != state["started"]:
+        here = _number(data_dir)
+        if started(state["pid"]) != state["started"] or state.get("directory", here) != here:
             return None
         return Announced(state["pid"], state["url"], state["agentsPort"], Path(state["kubeconfig"]))
     except PermissionError:
         raise
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
+
+
+def _number(directory: Path) -> str:
+    """A copy has another one."""
+    found = directory.stat()
+    return f"{found.st_dev}:{found.st_ino}"

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from headrace.devices.driver import sockets
 from headrace.node.certificate import Credentials
+from headrace.serve.sole import copy_refusal
 
 
 def refusal(
     directory: Path, node: str, runtime: str | None, podman_socket: Path | None, drivers: Iterable[str] = ()
 ) -> str:
     """Empty where nothing is known against it. `directory` is the agent's; `drivers` are to run beside it."""
-    told = Credentials(directory / "pki").refusal(node)
+    told = Credentials(directory / "pki").refusal(node) or copy_refusal(directory)
     told = told or next(filter(None, (driver_refusal(directory, each) for each in drivers)), "")
     if told or runtime != "podman":
         return told

@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from headrace.node.keeper import holder
+
 FILE = "agent.lock"
 WAIT_SECONDS = 10.0
 LOOK_SECONDS = 0.1
@@ -16,7 +18,8 @@ LOOK_SECONDS = 0.1
 async def sole_agent(directory: Path, wait_seconds: float = WAIT_SECONDS) -> AsyncIterator[None]:
     """The lock is held while the body runs, and goes with the process however that ends.
 
-    One that is about to end is waited for. Raises RuntimeError naming who holds it.
+    One that is about to end is waited for. Raises RuntimeError naming who holds it, or the directory of which this one
+    is a copy: both agents would manage the same containers.
     """
     os.makedirs(directory, mode=0o700, exist_ok=True)
     file = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -26,12 +29,13 @@ async def sole_agent(directory: Path, wait_seconds: float = WAIT_SECONDS) -> Asy
                 while not _locked(file):  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)  # another process holds it
         except TimeoutError:
-            holder = os.pread(file, 20, 0).decode(errors="replace").strip() or "unknown"
             raise RuntimeError(
-                f"{directory} is in use by the agent with pid {holder}: stop that one, or use another --data-dir"
+                f"{directory} is in use by the agent with pid {holder.pid(file) or 'unknown'}: "
+                "stop that one, or use another --data-dir"
             ) from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
+        if told := _copied(directory, file):
+            raise RuntimeError(told)
+        holder.sign(file)
         yield
     finally:
         os.close(file)
@@ -44,10 +48,30 @@ def agent_in(directory: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        holder = os.pread(file, 20, 0).decode(errors="replace").strip()
-        return int(holder) if not _locked(file) and holder.isdigit() else None
+        return None if _locked(file) else holder.pid(file)
     finally:
         os.close(file)
+
+
+def copy_refusal(directory: Path) -> str:
+    """Why no agent may work there: it is a copy of a directory whose agent runs. Empty where it is not."""
+    try:
+        file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""  # not there, or not ours: others say so better
+    try:
+        return _copied(directory, file)
+    finally:
+        os.close(file)
+
+
+def _copied(directory: Path, file: int) -> str:
+    if (original := holder.of_original(file)) is None:
+        return ""
+    return (
+        f"{directory} is a copy of the directory of the agent with pid {original}, which runs: "
+        "both would manage the same containers; stop that one first"
+    )
 
 
 def _locked(file: int) -> bool:

@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 
+from headrace.node.keeper import holder
 from headrace.node.keeper.server import Keeper
 
 SOCKET = "keeper.sock"
@@ -20,6 +21,11 @@ def main(directory: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return  # another one keeps this directory
+    if (original := holder.of_original(lock)) is not None:
+        sys.exit(
+            f"this is a copy of a directory in use: its containers are kept by the process with pid {original}; "
+            "end that one first (`headrace down` there), or delete the copy's agent/keeper"
+        )
     if os.path.lexists(SOCKET):
         os.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -29,6 +35,7 @@ def main(directory: str) -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
+    holder.sign(lock)
     _leave_terminal()
     _protect()
     Keeper(os.getcwd(), listener).run()

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from headrace.devices.allocate.bounds import Bounds, Position
-from headrace.devices.allocate.partial import Partial, placed
+from headrace.devices.allocate.partial import Partial, has_room_or_fails, placed
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import Want
 from headrace.devices.allocate.structure import Structure
@@ -108,7 +108,7 @@ class FastWalk(Walk):
         is_empty = not self.problem.state.held and not partial.shared
         if is_empty and not want.amounts and self.problem.devices[index].always_has_room:
             return True
-        return self._has_room(partial, want, index)
+        return has_room_or_fails(self.problem, partial, want, index)
 
     def _is_exhausted(self, frame: Devices) -> bool:
         assert isinstance(frame, _Options)

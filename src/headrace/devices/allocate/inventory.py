@@ -17,7 +17,7 @@ from headrace.devices.allocate.looks import lens_of
 from headrace.devices.allocate.nodes import labels_of, name_of
 from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.pools import Gathered, PoolID, gather
-from headrace.devices.allocate.requests import read_claims
+from headrace.devices.allocate.requests import DeviceClass, read_claims
 from headrace.devices.allocate.selectors import Selectors
 from headrace.devices.allocate.view import State, View
 
@@ -34,7 +34,7 @@ class Inventory:
     def __init__(self, features: Features = DEFAULT) -> None:
         self.features = features
         self.selectors = Selectors()
-        self.classes: dict[str, Json] = {}
+        self.classes: dict[str, DeviceClass] = {}
         self.in_use = InUse()
         self.nodes: dict[str, Json] = {}
         self.numbers: dict[str, int] = {}
@@ -105,7 +105,7 @@ class Inventory:
         return self._on_node.setdefault(each.node_name, {}) if each.node_name else self._shared
 
     def put_class(self, device_class: Json) -> None:
-        self.classes[device_class["metadata"]["name"]] = device_class
+        self.classes[device_class["metadata"]["name"]] = DeviceClass(device_class)
         self.forget_answers()
 
     def drop_class(self, name: str) -> None:

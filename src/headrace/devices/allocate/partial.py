@@ -80,6 +80,15 @@ def has_room(problem: Problem, partial: Partial, want: Want, index: int) -> bool
     return True
 
 
+def has_room_or_fails(problem: Problem, partial: Partial, want: Want, index: int) -> bool:
+    """The same for a walk that has come to the device; raises Failure."""
+    try:
+        return has_room(problem, partial, want, index)
+    except CapacityError as error:
+        where = f"{problem.text(want)}: checking capacity for device {problem.devices[index]}"
+        raise Failure("capacity", f"{where}: {error}") from None
+
+
 def placed(problem: Problem, partial: Partial, want: Want, index: int) -> Partial | None:
     """The answer with the device given to the want, or None. The device is selectable and, unless the want is for
     all devices, has room. Raises Failure where a constraint keeps a device from a want for all."""

@@ -5,7 +5,8 @@ Nothing here changes during a search; it only remembers what it was asked.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from headrace.api.quantity import Quantity
 from headrace.cel.errors import CompileError, EvaluationError
@@ -16,10 +17,12 @@ from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.features import Features
 from headrace.devices.allocate.nodes import InvalidSelector, is_for_node
 from headrace.devices.allocate.pools import unreadable_selector
-from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Demand, Want
+from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Check, Demand, Want, text_of
 from headrace.devices.allocate.selectors import Selectors
 from headrace.devices.allocate.taints import blocking
-from headrace.devices.allocate.view import State, View
+from headrace.devices.allocate.view import Chosen, State, View
+
+Json = Mapping[str, Any]
 
 ASKED_AT_ONCE = 64
 
@@ -27,7 +30,7 @@ ASKED_AT_ONCE = 64
 class Problem:
     """What the search reads. `alls[want.number]` are the devices of a want for all devices, once `entering` is over.
 
-    `claims` names the demand's claims (`namespace/name`) in errors: one demand may serve many Pods.
+    `claims` are named in errors: one demand may serve many Pods.
     """
 
     def __init__(
@@ -35,7 +38,7 @@ class Problem:
         view: View,
         state: State,
         demand: Demand,
-        claims: Sequence[str],
+        claims: Sequence[Json],
         selectors: Selectors,
         features: Features,
     ) -> None:
@@ -52,7 +55,11 @@ class Problem:
 
     def text(self, want: Want) -> str:
         """The words with which an error about the want begins."""
-        return f"claim {self.claims[want.claim]}, request {want.name}"
+        return f"{self.claim(want.claim)}, request {want.name}"
+
+    def claim(self, number: int) -> str:
+        """The claim as errors name it."""
+        return f"claim {text_of(self.claims[number])}"
 
     def entering(self) -> Generator[int]:
         """Kubernetes' checks before the search; raises the first Failure. Yields the number of devices asked about."""
@@ -70,7 +77,7 @@ class Problem:
                 if len(request.wants) > 1:
                     least = min([self.count(want) for want in request.wants])
                 if least > RESULTS_PER_CLAIM - fewest:
-                    where = f"claim {self.claims[claim_number]}, request {request.name}"
+                    where = f"{self.claim(claim_number)}, request {request.name}"
                     text = f"{where}: adding {least} devices exceeds the claim limit of {RESULTS_PER_CLAIM}"
                     raise Failure("too-many-devices", f"{text}, with {fewest} already accounted for")
                 fewest += least
@@ -111,6 +118,25 @@ class Problem:
                 "capacity", f"{self.text(want)}: checking capacity for device {device.name}: {error}"
             ) from None
 
+    def chosen(self, want: Want) -> Chosen:
+        """What is known of the devices the want may take, whatever else is taken."""
+        return Chosen() if want.amounts else self.view.chosen_by(want.expressions)
+
+    def ask(self, want: Want, index: int, chosen: Chosen) -> None:
+        """Find out about one more device; never raises."""
+        bit = 1 << index
+        chosen.asked |= bit
+        try:
+            if self.is_selected(want, index) and self._fits_empty(want, index):
+                chosen.yes |= bit
+        except (Failure, CapacityError):
+            chosen.error |= bit
+
+    def _fits_empty(self, want: Want, index: int) -> bool:
+        if not self.features.ConsumableCapacity or (not want.amounts and self.devices[index].always_has_room):
+            return True
+        return self.amounts(want, index) is not None
+
     def is_selected(self, want: Want, index: int) -> bool:
         """Whether class and request selectors take the device and it is for this node; raises Failure."""
         key = (want.number, index)
@@ -124,12 +150,12 @@ class Problem:
             return False
         for check in want.checks:
             selector = self.selectors.compiled(check.expression)
-            where = f"{check.owner or f'claim {self.claims[want.claim]}'}: selector #{check.index}"
             if isinstance(selector, CompileError):
-                raise Failure("cel-compile", f"{where}: CEL compile error: {selector}")
+                raise Failure("cel-compile", f"{self._check(want, check)}: CEL compile error: {selector}")
             answer = self.selectors.ask(selector, device)
             if isinstance(answer, str):
-                raise Failure("cel-runtime", f"{where} on device {device}: CEL runtime error: {answer}")
+                where = f"{self._check(want, check)} on device {device}"
+                raise Failure("cel-runtime", f"{where}: CEL runtime error: {answer}")
             if not answer:
                 return False
         if not device.slice.per_device:
@@ -138,6 +164,9 @@ class Problem:
             return is_for_node(device.spec, self.node)
         except InvalidSelector as error:
             raise Failure("node-selection", unreadable_selector(device.spec, error)) from None
+
+    def _check(self, want: Want, check: Check) -> str:
+        return f"{check.owner or self.claim(want.claim)}: selector #{check.index}"
 
     def amounts(self, want: Want, index: int) -> dict[str, Quantity] | None:
         """What the want takes of the device's capacities; None if it could not even of an empty one."""
@@ -177,6 +206,8 @@ class Problem:
 
     def is_barred(self, want: Want, index: int) -> bool:
         """Whether a gate or a taint keeps the device away from the want, whatever else is taken."""
+        if not self.view.marks[2] >> index & 1:
+            return False
         device = self.devices[index]
         if device.takes_counters and not self.features.PartitionableDevices:
             return True

@@ -4,7 +4,7 @@ A `Want` is one exact request or one subrequest of `firstAvailable`. The checks 
 the first error, which `Demand.error` holds until the wants before it have been looked at (an All may fail earlier).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from headrace.devices.allocate.features import Features
 
 Json = Mapping[str, Any]
 
+NOTHING: Mapping[str, Any] = {}
 RESULTS_PER_CLAIM = 32
 LARGEST_COUNT = 2**63 - 1
 
@@ -28,18 +29,33 @@ class Check:
     expression: str
 
 
+class DeviceClass:
+    """A DeviceClass as it is read once, when it comes."""
+
+    __slots__ = ("checks", "config", "expressions", "name")
+
+    def __init__(self, device_class: Json) -> None:
+        spec = device_class.get("spec") or {}
+        self.name: str = device_class["metadata"]["name"]
+        self.config: Sequence[Json] = spec.get("config") or ()
+        self.checks = _checks(f"class {self.name}", spec.get("selectors") or ())
+        self.expressions = tuple([check.expression for check in self.checks])
+
+
 @dataclass(eq=False, slots=True)  # frozen ones take three times as long to make
 class Want:
     """One request or subrequest, ready to be searched; never changed. `number` is its place among all wants of the
-    demand."""
+    demand, `claim` and `place` say to which request it belongs; `expressions` are those of its `checks`."""
 
     number: int
     claim: int
+    place: int
     request: str
     name: str
     full_name: str
-    device_class: Json
+    device_class: DeviceClass
     checks: tuple[Check, ...]
+    expressions: tuple[str, ...]
     is_all: bool
     count: int
     is_admin: bool
@@ -65,195 +81,214 @@ class Request:
 
 @dataclass(eq=False, slots=True)
 class Claim:
+    """`start` is what its constraints have taken at first."""
+
     requests: tuple[Request, ...]
     constraints: tuple[Constraint, ...]
     config: Sequence[Json]
+    has_config: bool
+    start: tuple[Taken, ...]
 
 
+@dataclass(eq=False, slots=True)
 class Demand:
     """All claims of one Pod. With an error, the last claim's last request may be cut short (`is_cut`).
 
-    `positions`: claim and request of each want, by its number. `starts`: what each claim's constraints have taken at
-    first.
+    `is_in_limits`: no claim can need more devices than a claim may have. Not known where a request is for all.
     """
 
-    __slots__ = ("claims", "error", "has_all", "has_match", "is_cut", "positions", "starts", "wants")
-
-    def __init__(
-        self, claims: tuple[Claim, ...], wants: tuple[Want, ...], error: Failure | None, *, is_cut: bool
-    ) -> None:
-        self.claims, self.wants, self.error, self.is_cut = claims, wants, error, is_cut
-        self.has_all = self.has_match = False
-        self.positions: dict[int, tuple[int, int]] = {}
-        self.starts: list[tuple[Taken, ...]] = []
-        for number, claim in enumerate(claims):
-            self.starts.append(tuple([each.start for each in claim.constraints]) if claim.constraints else ())
-            for each in claim.constraints:
-                self.has_match = self.has_match or not each.is_distinct
-            for at, request in enumerate(claim.requests):
-                for want in request.wants:
-                    self.positions[want.number] = number, at
-                    self.has_all = self.has_all or want.is_all
+    claims: tuple[Claim, ...]
+    wants: tuple[Want, ...]
+    error: Failure | None
+    is_cut: bool
+    has_all: bool
+    has_match: bool
+    is_in_limits: bool
 
 
-class _Stop(Exception):
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.text)
-        self.failure = failure
-
-
-def read_claims(claims: Sequence[Json], classes: Mapping[str, Json], features: Features) -> Demand:
+def read_claims(claims: Sequence[Json], classes: Mapping[str, DeviceClass], features: Features) -> Demand:
     """Never raises for what the claims say: errors wait in `Demand.error`."""
     reader = _Reader(classes, features)
-    error: Failure | None = None
     try:
         for claim in claims:
             reader.claim(claim)
-    except _Stop as stop:
-        error = stop.failure
-        reader.cut()
-    return Demand(tuple(reader.claims), tuple(reader.wants), error, is_cut=reader.is_cut)
+    except Failure as failure:
+        return reader.cut(failure)
+    return reader.demand(None)
 
 
 class _Reader:
-    def __init__(self, classes: Mapping[str, Json], features: Features) -> None:
-        self.classes, self.features = classes, features
-        self.claims: list[Claim] = []
-        self.wants: list[Want] = []
-        self.is_cut = False
-        self._requests: list[Request] = []
-        self._first_want: int | None = None
-        self._claim: tuple[tuple[Constraint, ...], Sequence[Json]] = ((), ())
-        self._in_claim = False
+    """Raises the first Failure; what was read before stays."""
 
-    def cut(self) -> None:
+    __slots__ = (
+        "_claim",
+        "_claims",
+        "_config",
+        "_constraints",
+        "_first",
+        "_has_all",
+        "_has_config",
+        "_has_match",
+        "_is_cut",
+        "_is_in_limits",
+        "_requests",
+        "_wants",
+        "classes",
+        "features",
+    )
+
+    def __init__(self, classes: Mapping[str, DeviceClass], features: Features) -> None:
+        self.classes, self.features = classes, features
+        self._claims: list[Claim] = []
+        self._wants: list[Want] = []
+        self._is_cut = self._has_all = self._has_match = False
+        self._is_in_limits = True
+        self._claim: Json | None = None  # the one that is being read, and what was read of it
+        self._constraints: tuple[Constraint, ...] = ()
+        self._config: Sequence[Json] = ()
+        self._has_config = False
+        self._requests: list[Request] = []
+        self._first: int | None = None  # want of the request that is being read
+
+    def demand(self, error: Failure | None) -> Demand:
+        return Demand(
+            tuple(self._claims),
+            tuple(self._wants),
+            error,
+            self._is_cut,
+            self._has_all,
+            self._has_match,
+            self._is_in_limits,
+        )
+
+    def cut(self, failure: Failure) -> Demand:
         """Keep what was read before the error, so that an All request in it can fail first."""
-        if not self._in_claim:
-            return
-        if self._first_want is not None:
-            self.is_cut = True
-            self._requests.append(Request("", tuple(self.wants[self._first_want :]), False))
-        self._close()
+        if self._claim is not None:
+            if self._first is not None:
+                self._is_cut = True
+                self._requests.append(Request("", tuple(self._wants[self._first :]), False))
+            self._close()
+        return self.demand(failure)
 
     def _close(self) -> None:
-        constraints, config = self._claim
-        self.claims.append(Claim(tuple(self._requests), constraints, config))
-        self._requests, self._in_claim = [], False
+        constraints = self._constraints
+        start = tuple([each.start for each in constraints]) if constraints else ()
+        self._claims.append(Claim(tuple(self._requests), constraints, self._config, self._has_config, start))
+        self._requests, self._claim = [], None
 
     def claim(self, claim: Json) -> None:
-        text = text_of(claim)
-        devices = (claim.get("spec") or {}).get("devices") or {}
+        self._claim = claim
+        devices = (claim.get("spec") or NOTHING).get("devices") or NOTHING
         given = devices.get("constraints") or ()
-        constraints = tuple(
-            Constraint(
-                each.get("matchAttribute") or each.get("distinctAttribute") or "",
-                each.get("matchAttribute") is None,
-                frozenset(each.get("requests") or ()),
-            )
-            for each in given
-        )
-        self._claim, self._in_claim = (constraints, devices.get("config") or ()), True
+        self._constraints = tuple([_constraint(each) for each in given]) if given else ()
+        self._config = devices.get("config") or ()
+        self._has_config = bool(self._config)
+        fewest = 0
         for request in devices.get("requests") or ():
-            self._first_want = len(self.wants)
-            self._request(request, text, constraints)
-            self._first_want = None
+            self._first = len(self._wants)
+            self._request(request)
+            self._first = None
+            wants = self._requests[-1].wants
+            fewest += wants[0].count if len(wants) == 1 else min([want.count for want in wants])
+            if fewest > RESULTS_PER_CLAIM:
+                self._is_in_limits = False
         for index, each in enumerate(given):
             if each.get("matchAttribute") is None and each.get("distinctAttribute") is None:
-                raise _Stop(
-                    Failure(
-                        "constraint-empty",
-                        f"claim {text}, constraint #{index}: empty constraint (unsupported constraint type?)",
-                    )
-                )
+                text = f"claim {text_of(claim)}, constraint #{index}: empty constraint (unsupported constraint type?)"
+                raise Failure("constraint-empty", text)
+            self._has_match = self._has_match or each.get("matchAttribute") is not None
         self._close()
 
-    def _request(self, request: Json, claim: str, constraints: tuple[Constraint, ...]) -> None:
+    def _request(self, request: Json) -> None:
         name = request.get("name") or ""
-        exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or ()
+        exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
         if alternatives and not self.features.PrioritizedList:
-            raise _Stop(_disabled(claim, f"request {name}", "has subrequests", "DRAPrioritizedList"))
+            raise self._disabled(f"request {name}", "has subrequests", "DRAPrioritizedList")
         if not self.features.ConsumableCapacity:
             if exactly is not None and exactly.get("capacity") is not None:
-                raise _Stop(_disabled(claim, f"request {name}", "has capacity requests", "DRAConsumableCapacity"))
-            for each in alternatives:
+                raise self._disabled(f"request {name}", "has capacity requests", "DRAConsumableCapacity")
+            for each in alternatives or ():
                 if each.get("capacity") is not None:
                     where = f"subrequest {each.get('name') or ''}"
-                    raise _Stop(_disabled(claim, where, "has capacity requests", "DRAConsumableCapacity"))
-        first = len(self.wants)
-        for each in alternatives or (exactly or {},):
-            own = (each.get("name") or "") if alternatives else name
-            full = f"{name}/{own}" if alternatives else name
-            self._want(each, claim, name, own, full, constraints, is_sub=bool(alternatives))
-        self._requests.append(Request(name, tuple(self.wants[first:]), bool(alternatives)))
+                    raise self._disabled(where, "has capacity requests", "DRAConsumableCapacity")
+        if not alternatives:
+            want = self._want(exactly or NOTHING, name, name, name, is_sub=False)
+            self._requests.append(Request(name, (want,), False))
+            return
+        wants = []
+        for each in alternatives:
+            own = each.get("name") or ""
+            wants.append(self._want(each, name, own, f"{name}/{own}", is_sub=True))
+        self._requests.append(Request(name, tuple(wants), True))
 
-    def _want(
-        self,
-        each: Json,
-        claim: str,
-        request: str,
-        name: str,
-        full: str,
-        constraints: tuple[Constraint, ...],
-        *,
-        is_sub: bool,
-    ) -> None:
-        where = f"claim {claim}, request {name}"
+    def _want(self, each: Json, request: str, name: str, full: str, *, is_sub: bool) -> Want:
         derived = each.get("derivedAttributes") or ()
         if derived and not self.features.DerivedAttributes:
-            raise _Stop(
-                Failure(
-                    "feature-disabled",
-                    f"{where}: cannot handle request with derived attributes, the feature is disabled",
-                )
-            )
+            text = "cannot handle request with derived attributes, the feature is disabled"
+            raise Failure("feature-disabled", f"{self._where(name)}: {text}")
         selectors = each.get("selectors") or ()
         for index, selector in enumerate(selectors):
             if selector.get("cel") is None:
-                raise _Stop(
-                    Failure(
-                        "selector-empty",
-                        f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)",
-                    )
-                )
+                text = f"{self._where(name)}, selector #{index}: CEL expression empty (unsupported selector type?)"
+                raise Failure("selector-empty", text)
         admin = None if is_sub else each.get("adminAccess")
         if admin is not None and not self.features.AdminAccess:
-            raise _Stop(Failure("feature-disabled", f"{where}: admin access is requested, but the feature is disabled"))
+            text = f"{self._where(name)}: admin access is requested, but the feature is disabled"
+            raise Failure("feature-disabled", text)
         class_name = each.get("deviceClassName") or ""
-        if not class_name:
-            raise _Stop(Failure("class-name-empty", f"{where}: missing device class name (unsupported request type?)"))
         device_class = self.classes.get(class_name)
-        if device_class is None:
-            raise _Stop(
-                Failure(
-                    "class-missing",
-                    f"{where}: could not retrieve device class {class_name}: "
-                    f'deviceclass.resource.k8s.io "{class_name}" not found',
-                )
-            )
+        if device_class is None or not class_name:
+            raise self._without_class(name, class_name)
         mode = each.get("allocationMode") or ""
         if mode not in ("ExactCount", "All"):
-            raise _Stop(Failure("count-mode", f"{where}: unsupported count mode {mode}"))
-        owned = (device_class.get("spec") or {}).get("selectors") or ()
-        self.wants.append(
-            Want(
-                number=len(self.wants),
-                claim=len(self.claims),
-                request=request,
-                name=name,
-                full_name=full,
-                device_class=device_class,
-                checks=(*_checks(f"class {class_name}", owned), *_checks("", selectors)),
-                is_all=mode == "All",
-                count=int(each.get("count") or 0),
-                is_admin=bool(admin),
-                tolerations=each.get("tolerations") or (),
-                amounts=_amounts(each),
-                derived={attribute["name"]: attribute.get("expression") or "" for attribute in derived},
-                constraints=tuple(
-                    index for index, constraint in enumerate(constraints) if constraint.applies_to(request, full)
-                ),
-            )
+            raise Failure("count-mode", f"{self._where(name)}: unsupported count mode {mode}")
+        if mode == "All":
+            self._has_all = True
+        if device_class.config:
+            self._has_config = True
+        checks, expressions, constraints = device_class.checks, device_class.expressions, self._constraints
+        if selectors:
+            checks = (*checks, *_checks("", selectors))
+            expressions = tuple([check.expression for check in checks])
+        want = Want(
+            len(self._wants),
+            len(self._claims),
+            len(self._requests),
+            request,
+            name,
+            full,
+            device_class,
+            checks,
+            expressions,
+            mode == "All",
+            int(each.get("count") or 0),
+            bool(admin),
+            each.get("tolerations") or (),
+            _amounts(each["capacity"]) if each.get("capacity") else NOTHING,
+            {attribute["name"]: attribute.get("expression") or "" for attribute in derived} if derived else NOTHING,
+            tuple([index for index, one in enumerate(constraints) if one.applies_to(request, full)])
+            if constraints
+            else (),
         )
+        self._wants.append(want)
+        return want
+
+    def _where(self, request: str) -> str:
+        assert self._claim is not None
+        return f"claim {text_of(self._claim)}, request {request}"
+
+    def _without_class(self, request: str, name: str) -> Failure:
+        if not name:
+            text = f"{self._where(request)}: missing device class name (unsupported request type?)"
+            return Failure("class-name-empty", text)
+        missing = f'deviceclass.resource.k8s.io "{name}" not found'
+        text = f"{self._where(request)}: could not retrieve device class {name}: {missing}"
+        return Failure("class-missing", text)
+
+    def _disabled(self, where: str, what: str, gate: str) -> Failure:
+        assert self._claim is not None
+        text = f"claim {text_of(self._claim)}, {where}: {what}, but the {gate} feature is disabled"
+        return Failure("feature-disabled", text)
 
 
 def text_of(claim: Json) -> str:
@@ -263,15 +298,20 @@ def text_of(claim: Json) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _disabled(claim: str, where: str, what: str, gate: str) -> Failure:
-    return Failure("feature-disabled", f"claim {claim}, {where}: {what}, but the {gate} feature is disabled")
+def _constraint(each: Json) -> Constraint:
+    attribute = each.get("matchAttribute")
+    names = frozenset(each.get("requests") or ())
+    return Constraint(attribute or each.get("distinctAttribute") or "", attribute is None, names)
 
 
-def _checks(owner: str, selectors: Sequence[Json]) -> Iterator[Check]:
-    for index, selector in enumerate(selectors):
-        yield Check(owner, index, (selector.get("cel") or {}).get("expression") or "")
+def _checks(owner: str, selectors: Sequence[Json]) -> tuple[Check, ...]:
+    return tuple(
+        [
+            Check(owner, index, (selector.get("cel") or {}).get("expression") or "")
+            for index, selector in enumerate(selectors)
+        ]
+    )
 
 
-def _amounts(each: Json) -> dict[str, Quantity]:
-    requests = (each.get("capacity") or {}).get("requests") or {}
-    return {name: parse(str(amount)) for name, amount in requests.items()}
+def _amounts(capacity: Json) -> dict[str, Quantity]:
+    return {name: parse(str(amount)) for name, amount in (capacity.get("requests") or {}).items()}

@@ -16,9 +16,9 @@ _BINDING = ("bindingConditions", "bindingFailureConditions")
 
 
 def allocation_results(
-    view: View, demand: Demand, claims: Sequence[str], features: Features, answer: Partial, share_ids: Iterator[str]
+    view: View, demand: Demand, claims: Sequence[Json], features: Features, answer: Partial, share_ids: Iterator[str]
 ) -> list[dict[str, Any]]:
-    """One AllocationResult for each claim, in order; `claims` names them in errors.
+    """One AllocationResult for each claim, in order; `claims` are named in errors.
 
     Raises Failure for a node selector with several terms.
     """
@@ -26,7 +26,7 @@ def allocation_results(
     for pick in answer.path():
         picks[pick.want.claim].append(pick)
     found = []
-    for text, claim, picked in zip(claims, demand.claims, picks, strict=True):
+    for asked, claim, picked in zip(claims, demand.claims, picks, strict=True):
         devices: dict[str, Any] = {}
         if picked:
             devices["results"] = [_result(view, features, pick, share_ids) for pick in picked]
@@ -34,7 +34,7 @@ def allocation_results(
         if config:
             devices["config"] = config
         result: dict[str, Any] = {"devices": devices}
-        selector = _node_selector(view, text.rpartition("/")[2], picked)
+        selector = _node_selector(view, asked, picked)
         if selector is not None:
             result["nodeSelector"] = selector
         found.append(result)
@@ -47,6 +47,8 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
     if want.is_admin or want.tolerations:
         result |= extras_of(want)
+    if device.slice.is_ordinary:
+        return result
     if features.DeviceBindingAndStatus:
         for field in _BINDING:
             if device.spec.get(field):
@@ -76,7 +78,7 @@ def _without_empty(fields: Json) -> dict[str, Any]:
 
 def config_of(claim: Claim, picked: Sequence[Pick]) -> list[dict[str, Any]]:
     """The configuration of a claim's result, from its classes and from itself."""
-    return _config(claim, _chosen(claim, picked)) if _has_config(claim) else []
+    return _config(claim, _chosen(claim, picked)) if claim.has_config else []
 
 
 def _chosen(claim: Claim, picked: Sequence[Pick]) -> list[Want]:
@@ -89,24 +91,17 @@ def _first_without_devices(wants: Sequence[Want]) -> Want:
     return next((want for want in wants if not want.is_all and want.count <= 0), wants[0])
 
 
-def _has_config(claim: Claim) -> bool:
-    return bool(claim.config) or any(
-        (want.device_class.get("spec") or {}).get("config") for request in claim.requests for want in request.wants
-    )
-
-
 def _config(claim: Claim, chosen: Sequence[Want]) -> list[dict[str, Any]]:
     """Class configuration once for each class, then the claim's; what covers every request names none."""
     entries: list[dict[str, Any]] = []
     by_class: dict[str, list[dict[str, Any]]] = {}
     for want in chosen:
-        name = want.device_class["metadata"]["name"]
+        name = want.device_class.name
         if name in by_class:
             for entry in by_class[name]:
                 entry["requests"].append(want.full_name)
             continue
-        configs = (want.device_class.get("spec") or {}).get("config") or ()
-        by_class[name] = [_entry("FromClass", [want.full_name], each) for each in configs]
+        by_class[name] = [_entry("FromClass", [want.full_name], each) for each in want.device_class.config]
         entries += by_class[name]
     names = [{want.request, want.full_name} for want in chosen]
     for each in claim.config:
@@ -126,7 +121,7 @@ def _entry(source: str, requests: list[str], config: Json) -> dict[str, Any]:
     return entry
 
 
-def _node_selector(view: View, name: str, picked: Sequence[Pick]) -> dict[str, Any] | None:
+def _node_selector(view: View, claim: Json, picked: Sequence[Pick]) -> dict[str, Any] | None:
     fields: list[Json] = []
     expressions: list[Json] = []
     for pick in picked:
@@ -136,10 +131,8 @@ def _node_selector(view: View, name: str, picked: Sequence[Pick]) -> dict[str, A
             return this_node(name_of(view.node))
         terms = (holder.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:
-            raise Failure(
-                "node-selector-terms",
-                f"create NodeSelector for claim {name}: unsupported ResourceSlice.NodeSelector with {len(terms)} terms",
-            )
+            what = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise Failure("node-selector-terms", f"create NodeSelector for claim {name_of(claim)}: {what}")
         for term in terms:
             _add_new(fields, term.get("matchFields") or ())
             _add_new(expressions, term.get("matchExpressions") or ())

@@ -13,7 +13,6 @@ from headrace.devices.allocate.nodes import name_of
 from headrace.devices.allocate.outline import Outline
 from headrace.devices.allocate.partial import Partial
 from headrace.devices.allocate.problem import ASKED_AT_ONCE, Problem
-from headrace.devices.allocate.requests import text_of
 from headrace.devices.allocate.results import allocation_results
 from headrace.devices.allocate.structure import Structure, structure_is_at_hand, structuring
 from headrace.devices.allocate.view import View
@@ -33,7 +32,7 @@ class Solving:
     def __init__(self, node: Json, claims: Sequence[Json], inventory: Inventory, *, is_plain: bool = False) -> None:
         self._known = known = inventory.known(claims)
         self._features = inventory.features
-        self._claims = [text_of(claim) for claim in claims]
+        self._claims = claims
         self._name = name_of(node)
         self.walk: Walk | None = None
         self.answer: Partial | Outline | None = None
@@ -53,8 +52,10 @@ class Solving:
         if not is_plain and not isinstance(answer, Unknown):
             self._is_over, self.answer = True, answer
             return
-        self.problem = Problem(view, state, known.demand, self._claims, inventory.selectors, inventory.features)
-        self._entering: Generator[int] | None = self.problem.entering()
+        demand = known.demand
+        self.problem = Problem(view, state, demand, claims, inventory.selectors, inventory.features)
+        is_checked = demand.error is None and demand.is_in_limits and not demand.has_all and not is_plain
+        self._entering: Generator[int] | None = None if is_checked else self.problem.entering()
         self._structuring: Generator[int, None, Structure] | None = None
 
     def _is_known_at_a_glance(self, inventory: Inventory) -> bool:
@@ -118,10 +119,7 @@ class Solving:
 
     def _walk_on(self, walk: Walk, work: int) -> None:
         answer = walk.run(work)
-        if isinstance(walk, Descent) and walk.is_stuck:
-            self._before += walk.work
-            self.walk, self._has_descended = None, True
-        elif walk.is_over:
+        if walk.is_over:
             self._end(answer)
             if self._structure is not None:
                 self._known.learn_alike(self._structure, self.problem.state, answer)
@@ -143,8 +141,12 @@ class Solving:
         structure = self._known.structure(self.problem.view)
         is_at_hand = structure is None and self._known.demand.has_match and structure_is_at_hand(self.problem)
         if structure is None and not self._has_descended and not is_at_hand:
-            self.walk = Descent(self.problem)
-            return
+            descent, self._has_descended = Descent(self.problem), True
+            answer = descent.run()
+            self._before += descent.work
+            if answer is not None:
+                self._end(answer)
+                return
         if structure is None:
             structure = self._structured(end)
         if structure is None:

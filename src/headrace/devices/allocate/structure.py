@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
-from headrace.devices.allocate.capacity import CapacityError
 from headrace.devices.allocate.constraints import NO_VALUE, Constraint, Taken, Value
-from headrace.devices.allocate.failure import Failure
 from headrace.devices.allocate.problem import ASKED_AT_ONCE, Problem
 from headrace.devices.allocate.requests import Want
+from headrace.devices.allocate.view import Chosen
 
 GROUPED_AT_ONCE = 256
 VALUES_COMPARED = 1_024
@@ -96,49 +95,32 @@ def structure_is_at_hand(problem: Problem) -> bool:
     view = problem.view
     return (
         not problem.has_lists
-        and all(not want.is_all and not want.amounts and _asked(want) in view.chosen for want in problem.demand.wants)
+        and bool(view.everything)
+        and all(not want.is_all and problem.chosen(want).asked == view.everything for want in problem.demand.wants)
         and all(each.attribute in view.groups for claim in problem.demand.claims for each in claim.constraints)
     )
-
-
-def _asked(want: Want) -> tuple[str, ...]:
-    return tuple([check.expression for check in want.checks])
 
 
 def _candidates(problem: Problem, want: Want) -> Generator[int, None, tuple[int, int]]:
     if want.is_all:
         yes, error = sum(1 << index for index in problem.alls[want.number]), 0
-    elif want.amounts:
-        yes, error = yield from _asking(problem, want)
     else:
-        known = problem.view.chosen.get(_asked(want))
-        if known is None:
-            known = yield from _asking(problem, want)
-            problem.view.remember_chosen(_asked(want), known)
-        yes, error = known
+        chosen = problem.chosen(want)
+        if chosen.asked != problem.view.everything:
+            yield from _asking(problem, want, chosen)
+        yes, error = chosen.yes, chosen.error
     for index in bits(yes & problem.view.marks[2]):
         if problem.is_barred(want, index):
             yes &= ~(1 << index)
     return yes, error
 
 
-def _asking(problem: Problem, want: Want) -> Generator[int, None, tuple[int, int]]:
-    yes = error = 0
+def _asking(problem: Problem, want: Want, chosen: Chosen) -> Generator[int]:
     for index in range(len(problem.devices)):
-        try:
-            if problem.is_selected(want, index) and _fits_empty(problem, want, index):
-                yes |= 1 << index
-        except (Failure, CapacityError):
-            error |= 1 << index
+        if not chosen.asked >> index & 1:
+            problem.ask(want, index, chosen)
         if index % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
             yield ASKED_AT_ONCE
-    return yes, error
-
-
-def _fits_empty(problem: Problem, want: Want, index: int) -> bool:
-    if not problem.features.ConsumableCapacity or (not want.amounts and problem.devices[index].always_has_room):
-        return True
-    return problem.amounts(want, index) is not None
 
 
 def _grouped(problem: Problem, constraint: Constraint) -> Generator[int, None, Groups]:

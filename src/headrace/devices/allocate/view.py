@@ -22,13 +22,22 @@ OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 MASKS_KEPT = 16
 
 
+class Chosen:
+    """The devices that some selectors take (`yes`) and fail on (`error`), of those they were asked about."""
+
+    __slots__ = ("asked", "error", "yes")
+
+    def __init__(self) -> None:
+        self.asked = self.yes = self.error = 0
+
+
 class View:
     """Device sets elsewhere are whole numbers with one bit for each of `devices`, in this order.
 
     `candidates` are all pools with a slice that may be for the node, `pools` those that are.
     `layout` is equal for nodes whose devices differ in nothing but names; the inventory numbers them (`kind`).
-    `chosen` and `groups` remember, whatever the demand: which devices selectors take (and on which they fail), and
-    which devices have equal values of an attribute.
+    `chosen` and `groups` remember, whatever the demand: which devices selectors take, and which devices have equal
+    values of an attribute.
     """
 
     __slots__ = (
@@ -36,6 +45,7 @@ class View:
         "candidates",
         "chosen",
         "devices",
+        "everything",
         "groups",
         "has_invalid",
         "has_many_terms",
@@ -46,6 +56,7 @@ class View:
         "node",
         "pool_of",
         "pools",
+        "slices",
         "usable",
     )
 
@@ -54,16 +65,17 @@ class View:
         self.usable = [pool for pool in pools if pool.is_usable]
         self.has_invalid = any(pool.invalid is not None for pool in pools)
         self.devices: list[Device] = [device for pool in self.usable for device in pool.devices]
+        self.everything = (1 << len(self.devices)) - 1
         self.pool_of: list[int] = [number for number, pool in enumerate(self.usable) for _ in pool.devices]
         declared = (node.get("status") or {}).get("declaredFeatures") or ()
         self.may_skip_operations = features.OptionalNodeOperations and OPTIONAL_NODE_OPERATIONS in declared
-        slices = [each for pool in self.usable for each in pool.slices]
+        self.slices = slices = [each for pool in self.usable for each in pool.slices]
         self.is_simple = all([each.is_simple for each in slices]) and not any(pool.counters for pool in self.usable)
         self.has_many_terms = any(_has_many_terms(each.spec) for each in slices) or any(
             _has_many_terms(device.spec) for each in slices if each.per_device for device in each.devices
         )
         self.kind = -1
-        self.chosen: dict[tuple[str, ...], tuple[int, int]] = {}
+        self.chosen: dict[tuple[str, ...], Chosen] = {}
         self.groups: dict[str, dict[Value, int]] = {}
         self._marks: tuple[int, int, int] | None = None
         self.layout: Hashable = tuple(self._layout(pool) for pool in pools)
@@ -71,6 +83,8 @@ class View:
     @property
     def marks(self) -> tuple[int, int, int]:
         """The devices that take counters, those that can be shared, and those that a taint or a gate may bar."""
+        if self._marks is None and all([each.is_ordinary and not each.has_taints for each in self.slices]):
+            self._marks = 0, 0, 0
         if self._marks is None:
             counting = shareable = barred = 0
             for index, device in enumerate(self.devices):
@@ -83,10 +97,13 @@ class View:
             self._marks = counting, shareable, barred
         return self._marks
 
-    def remember_chosen(self, expressions: tuple[str, ...], masks: tuple[int, int]) -> None:
-        if len(self.chosen) >= MASKS_KEPT:
-            self.chosen.clear()
-        self.chosen[expressions] = masks
+    def chosen_by(self, expressions: tuple[str, ...]) -> Chosen:
+        found = self.chosen.get(expressions)
+        if found is None:
+            if len(self.chosen) >= MASKS_KEPT:
+                self.chosen.clear()
+            found = self.chosen[expressions] = Chosen()
+        return found
 
     def remember_groups(self, attribute: str, groups: dict[Value, int]) -> None:
         if len(self.groups) >= MASKS_KEPT:

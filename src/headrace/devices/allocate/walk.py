@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.devices.allocate.capacity import CapacityError
 from headrace.devices.allocate.failure import Failure
-from headrace.devices.allocate.partial import Partial, has_room, is_free, placed
+from headrace.devices.allocate.partial import Partial, has_room_or_fails, is_free, placed
 from headrace.devices.allocate.problem import Problem
 from headrace.devices.allocate.requests import RESULTS_PER_CLAIM, Want
 
@@ -58,10 +57,9 @@ class Walk:
         self.work = 0
         self.furthest: Want | None = None
         self._claims = problem.demand.claims
-        self._position, self._starts = problem.demand.positions, problem.demand.starts
         self._stack: list[_Frame] = []
         # Just one of these says what comes next: a request to begin, a frame to go on with, or a dead end's kind.
-        first = Partial(values=self._starts[0]) if self._claims else Partial()
+        first = Partial(values=self._claims[0].start) if self._claims else Partial()
         self._request: tuple[int, int, Partial] | None = (0, 0, first)
         self._frame: Devices | None = None
         self._exceeded = False
@@ -91,8 +89,8 @@ class Walk:
         requests = self._claims[claim].requests
         if request >= len(requests):
             self._stack.append(_ClaimEnd())
-            starts = self._starts[claim + 1] if claim + 1 < len(self._claims) else ()
-            self._request = (claim + 1, 0, partial.for_claim(starts))
+            start = self._claims[claim + 1].start if claim + 1 < len(self._claims) else ()
+            self._request = (claim + 1, 0, partial.for_claim(start))
             return None
         if requests[request].is_prioritized:
             self._stack.append(_Alternatives(claim, request, partial, 0, True))
@@ -110,8 +108,7 @@ class Walk:
         if want.is_all and count == 0:
             self._exceeded = False
         elif number >= count:
-            claim, request = self._position[want.number]
-            self._request = (claim, request + 1, partial)
+            self._request = (want.claim, want.place + 1, partial)
         elif count - number > RESULTS_PER_CLAIM - partial.in_claim:
             self._exceeded = True
         else:
@@ -151,19 +148,12 @@ class Walk:
             self.work += 1
             if not is_free(problem, partial, want, index) or not problem.is_selected(want, index):
                 continue
-            if problem.features.ConsumableCapacity and not self._has_room(partial, want, index):
+            if problem.features.ConsumableCapacity and not has_room_or_fails(problem, partial, want, index):
                 continue
             grown = placed(problem, partial, want, index)
             if grown is not None:
                 return grown
         return None
-
-    def _has_room(self, partial: Partial, want: Want, index: int) -> bool:
-        try:
-            return has_room(self.problem, partial, want, index)
-        except CapacityError as error:
-            where = f"{self.problem.text(want)}: checking capacity for device {self.problem.devices[index]}"
-            raise Failure("capacity", f"{where}: {error}") from None
 
     def _back(self) -> bool:
         """Hand the dead end to the frame above; False when there is none left."""
@@ -197,21 +187,68 @@ class Walk:
         self._begin(wants[frame.at], 0, frame.partial, 0)
 
 
-class Descent(Walk):
+class Descent:
     """The plain walk up to its first dead end, which most demands never meet; asks as few selectors as can be.
 
-    It also counts as stuck after so many devices tried in vain that a look at all of them is cheaper.
+    It gives up too after so many devices tried in vain that a look at all of them is cheaper. `work` is what it took.
     """
 
+    __slots__ = ("_must_look", "problem", "work")
+
     def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.is_stuck = False
+        self.problem = problem
+        self.work = 0
+        is_simple = problem.view.is_simple and not problem.state.shared
+        self._must_look = problem.features.ConsumableCapacity and not is_simple
 
-    def run(self, work: int) -> Partial | None:
-        answer = super().run(min(work, DESCENT - self.work))
-        self.is_stuck = self.is_stuck or (not self.is_over and self.work >= DESCENT)
-        return answer
+    def run(self) -> Partial | None:
+        """The answer, if the way straight down has it; raises Failure where the walk would."""
+        partial: Partial | None = None
+        for claim in self.problem.demand.claims:
+            partial = Partial(values=claim.start) if partial is None else partial.for_claim(claim.start)
+            for request in claim.requests:
+                want = request.wants[0]
+                missing = self.problem.count(want)
+                if missing > RESULTS_PER_CLAIM - partial.in_claim:
+                    return None
+                if want.is_all:
+                    partial = self._all(want, partial) if missing else None
+                else:
+                    partial = self._first(want, missing, partial)
+                if partial is None:
+                    return None
+        return partial or Partial()
 
-    def _back(self) -> bool:
-        self.is_stuck = True
-        return False
+    def _all(self, want: Want, partial: Partial) -> Partial | None:
+        for index in self.problem.alls[want.number]:
+            self.work += 1
+            grown = placed(self.problem, partial, want, index)
+            if grown is None:
+                return None
+            partial = grown
+        return partial
+
+    def _first(self, want: Want, missing: int, partial: Partial) -> Partial | None:
+        """The answer with the first devices that the want may have."""
+        problem, chosen = self.problem, self.problem.chosen(want)
+        options = problem.view.everything & ~(partial.mine if want.is_admin else problem.used | partial.taken)
+        while missing > 0:
+            options &= ~chosen.asked | chosen.yes | chosen.error
+            if not options or self.work >= DESCENT:
+                return None
+            bit = options & -options
+            options ^= bit
+            index = bit.bit_length() - 1
+            self.work += 1
+            if not chosen.asked & bit:
+                problem.ask(want, index, chosen)
+            if chosen.error & bit:
+                problem.is_selected(want, index)
+            elif not chosen.yes & bit:
+                continue
+            if self._must_look and not has_room_or_fails(problem, partial, want, index):
+                continue
+            grown = placed(problem, partial, want, index)
+            if grown is not None:
+                partial, missing = grown, missing - 1
+        return partial

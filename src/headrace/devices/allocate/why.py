@@ -20,7 +20,7 @@ from headrace.devices.allocate.nodes import InvalidSelector, is_for_node, name_o
 from headrace.devices.allocate.partial import Partial, has_room
 from headrace.devices.allocate.pools import Pool
 from headrace.devices.allocate.problem import Problem
-from headrace.devices.allocate.requests import Check, Want, text_of
+from headrace.devices.allocate.requests import Check, Want
 from headrace.devices.allocate.structure import bits
 from headrace.devices.allocate.taints import blocking
 
@@ -97,8 +97,7 @@ def report(node: Json, claims: Sequence[Json], inventory: Inventory, *, with_con
     except Failure as failure:
         return NodeReport(name_of(node), (), (), (), None, failure.text)
     demand = inventory.known(claims).demand
-    texts = [text_of(claim) for claim in claims]
-    problem = Problem(view, inventory.state(view), demand, texts, inventory.selectors, inventory.features)
+    problem = Problem(view, inventory.state(view), demand, claims, inventory.selectors, inventory.features)
     found = [_request(problem, want, inventory) for want in demand.wants]
     error: str | None = None
     if demand.error is not None:
@@ -138,7 +137,7 @@ def _request(problem: Problem, want: Want, inventory: Inventory) -> tuple[Reques
     counted = sorted(losses.items(), key=lambda item: -len(item[1]))
     return (
         RequestReport(
-            f"claim {problem.claims[want.claim]}, request {want.full_name}",
+            f"{problem.claim(want.claim)}, request {want.full_name}",
             None if want.is_all else want.count,
             len(problem.devices),
             left.bit_count(),
@@ -226,7 +225,7 @@ def _constraint(problem: Problem, claim: int, number: int, left: Sequence[int]) 
         if value is not None and value != NO_VALUE:
             groups[value] = groups.get(value, 0) | 1 << index
     needed = sum(want.count for want in exact)
-    what = f"claim {problem.claims[claim]}, constraint #{number}"
+    what = f"{problem.claim(claim)}, constraint #{number}"
     if constraint.is_distinct:
         if len(groups) >= needed:
             return None

@@ -15,7 +15,7 @@ from headrace.cel.parser import parse
 from headrace.cel.plan import Plan, plan
 from headrace.cel.types import Type
 from headrace.cel.validators import validate
-from headrace.cel.values import Semver, Value, type_name
+from headrace.cel.values import Optional, Semver, TypeValue, Value, is_list, native_name
 
 _SCALARS = (types.BOOL, types.INT, types.STRING, types.ANY, types.DYN, types.SEMVER)
 _FIELDS = {bool: "bool", int: "int", str: "string", Semver: "version"}
@@ -64,11 +64,12 @@ def _is_allowed(output: Type) -> bool:
 
 
 def _attribute(value: Value) -> Mapping[str, Any]:
-    if isinstance(value, list):
-        return _list_attribute(value)
+    value = _native(value)
+    if is_list(value):
+        return _list_attribute([_native(each) for each in value])
     field = _FIELDS.get(type(value))
     if field is None:
-        raise EvaluationError(f"unsupported CEL return type: {type_name(value)}")
+        raise EvaluationError(f"unsupported CEL return type: {native_name(value)}")
     return {field: _plain(value)}
 
 
@@ -78,11 +79,19 @@ def _list_attribute(values: list[Value]) -> Mapping[str, Any]:
     kind = type(values[0])
     field = _FIELDS.get(kind)
     if field is None:
-        raise EvaluationError(f"unsupported list element type: {type_name(values[0])}")
+        raise EvaluationError(f"unsupported list element type: {native_name(values[0])}")
     for index, value in enumerate(values):
         if type(value) is not kind:
-            raise EvaluationError(f"expected list element at index {index} to be {field}, got {type_name(value)}")
+            wanted = "semver" if kind is Semver else field
+            raise EvaluationError(f"expected list element at index {index} to be {wanted}, got {native_name(value)}")
     return {f"{field}s": [_plain(value) for value in values]}
+
+
+def _native(value: Value) -> Value:
+    """What the reference reads: the content of an optional, the name of a type."""
+    while type(value) is Optional:
+        value = value.value
+    return value.name if type(value) is TypeValue else value
 
 
 def _plain(value: Value) -> Any:

@@ -219,6 +219,20 @@ def go_name(value: Value) -> str:
     return _GO_NAMES.get(type(value), "*types.Err")
 
 
+# Go's names for what the values hold, which messages about derived attributes show.
+_NATIVE_NAMES: dict[type, str] = {
+    Missing: "<nil>", bool: "bool", int: "int64", Uint: "uint64", float: "float64", str: "string", bytes: "[]uint8",
+    type(None): "structpb.NullValue", list: "[]ref.Val", Accumulating: "[]ref.Val", Concatenated: "[]interface {}",
+    dict: "map[ref.Val]ref.Val", StringMap: "map[string]interface {}", DefaultMap: "map[string]interface {}",
+    Duration: "time.Duration", Timestamp: "time.Time", QuantityValue: "*resource.Quantity", Semver: "semver.Version",
+    Address: "netip.Addr", Network: "netip.Prefix", Url: "*url.URL", Format: "cel.Format",
+}  # fmt: skip
+
+
+def native_name(value: Value) -> str:
+    return _NATIVE_NAMES.get(type(value), type(value).__name__)
+
+
 def is_error(value: Value) -> bool:
     return isinstance(value, EvaluationError)
 

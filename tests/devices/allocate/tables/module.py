@@ -1,4 +1,4 @@
-"""Kubernetes' own tables of tests as lines: a copy of its module outside the tree, with a test of ours that writes them.
+"""Kubernetes' own tables of tests as lines: a copy of its module outside the tree, with a test that writes them down.
 
 Needs Go and the module proxy.
 """

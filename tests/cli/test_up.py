@@ -14,6 +14,7 @@ from headrace.apiserver import pki
 from headrace.cli.main import main, root
 from headrace.devices.driver import sockets
 from headrace.node.certificate import Credentials
+from headrace.node.signing import signing_request
 from headrace.serve.announcement import Announced, announced, announcing, is_alive
 
 
@@ -52,7 +53,7 @@ def certificate_of(node: str, directory: Path) -> None:
     now = time.time()
     authority = pki.ensure(directory.parents[1] / "pki", now)
     credentials = Credentials(directory)
-    request = credentials.signing_request(node).encode()
+    request = signing_request(credentials.key, node).encode()
     signed = pki.sign_request(authority, request, now, f"system:node:{node}", ("system:nodes",))
     credentials.store(signed.decode(), authority.ca_pem().decode())
 

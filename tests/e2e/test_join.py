@@ -4,6 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,10 +67,13 @@ def test_an_agent_joins_with_a_token_runs_pods_and_needs_it_only_once(server, tm
     stored = server.run("get", "secrets", "-A", "-o", "json")
     assert token.split(".")[2] not in stored, "only the hash of the secret is stored"
     home = tmp_path / "b"
-    with agent(server, home, "--node-name", "node-b", "--join", token):
+    with agent(server, home, "--node-name", "node-b", "--join", token) as (process, _):
         wait_for("node-b is Ready", lambda: is_ready(server, "node-b"))
         server.run("apply", "-f", "-", text=POD)
         wait_for("its output is here", lambda: "I run far away" in logs(server))
+        mapped = Path(f"/proc/{process.pid}/maps").read_text()
+        assert "/grpc/" in mapped
+        assert "/cryptography/" not in mapped, "10 MB for as long as an agent runs"
     with agent(server, home, "--node-name", "node-b") as (process, _):
         wait_for("it is back without a token", lambda: "far away" in logs(server))
         assert "headrace is down; containers run on" in down(home, "--keep-containers")

@@ -3,8 +3,10 @@
 Format `hrjoin.ID.SECRET.CAHASH`; CAHASH is the SHA-256 of the authority's certificate, so nobody in between can answer.
 """
 
+import asyncio
 import hashlib
 import ssl
+import sys
 
 from headrace.client.errors import ApiError
 from headrace.client.http import Client
@@ -39,7 +41,7 @@ async def join(server: str, token: str, node: str, credentials: Credentials) -> 
         raise JoinFailed(
             f"the authority of {server} is not the one that made this token: check the address and the token"
         )
-    body = {"node": node, "csr": credentials.signing_request(node), "token": token}
+    body = {"node": node, "csr": await _signing_request(node, credentials), "token": token}
     async with Client(Cluster(server, ca_pem=ca)) as client:
         try:
             answer = await client.request("POST", JOIN, body=body)
@@ -50,12 +52,29 @@ async def join(server: str, token: str, node: str, credentials: Credentials) -> 
 
 async def renew(server: str, node: str, credentials: Credentials) -> None:
     """Exchange a certificate that still holds for a fresh one. Raises JoinFailed, Unreachable."""
+    body = {"csr": await _signing_request(node, credentials)}
     async with Client(cluster(server, credentials)) as client:
         try:
-            answer = await client.request("POST", RENEW, body={"csr": credentials.signing_request(node)})
+            answer = await client.request("POST", RENEW, body=body)
         except ApiError as error:
             raise JoinFailed(f"renewing the certificate of {node!r}: {error}") from None
     credentials.store(str(answer["certificate"]), str(answer["ca"]))
+
+
+async def _signing_request(node: str, credentials: Credentials) -> str:
+    """Of a short-lived process: see `headrace.node.signing`. Raises JoinFailed."""
+    process = await asyncio.create_subprocess_exec(
+        # -P: nothing from the directory that somebody happens to start us in.
+        *(sys.executable, "-P", "-m", "headrace.node.signing", str(credentials.key), node),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    request, complaint = await process.communicate()
+    if process.returncode != 0:
+        lines = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
+        raise JoinFailed(f"no certificate can be asked for {node!r}: {lines[-1]}")
+    return request.decode("ascii")
 
 
 def authority_hash(pem: str) -> str:

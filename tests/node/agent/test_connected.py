@@ -235,7 +235,7 @@ async def test_only_what_is_admitted_is_applied_by_an_update(tmp_path):
             assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_a_token_for_another_node_and_a_strange_authority_are_refused(tmp_path):
+async def test_a_token_for_another_node_a_strange_authority_and_a_file_without_a_key_are_refused(tmp_path):
     async with world(tmp_path) as here:
         token = await create_join_token(here.store, "node-b", here.running.pki.ca_hash(), time.time())
         fresh = Credentials(tmp_path / "fresh")
@@ -244,6 +244,9 @@ async def test_a_token_for_another_node_and_a_strange_authority_are_refused(tmp_
         other = ".".join([*token.split(".")[:3], "0" * 64])
         with pytest.raises(JoinFailed, match="authority"):
             await connected.ensure_joined(here.server, "node-b", fresh, other)
+        fresh.key.write_text("no key")
+        with pytest.raises(JoinFailed, match="no certificate can be asked for 'node-b': ValueError"):
+            await connected.ensure_joined(here.server, "node-b", fresh, token)
         assert not fresh.certificate.exists()
 
 

@@ -124,6 +124,12 @@ def test_a_share_may_shrink_on_a_device_that_lost_capacity():
     )
 
 
+def test_two_shares_of_one_id_are_the_same_pool_in_whatever_order_they_came():
+    small, large = share("gpu-s", 1, "1Gi"), share("gpu-s", 1, "2Gi")
+    found = books(claim("c", small), claim("c", large, small))
+    assert found.pools() == books(claim("c", large, small)).pools() == books(claim("c", small, large)).pools()
+
+
 def test_only_the_newest_generation_of_a_pool_counts():
     found = books(resource_slice("new", SHARED, generation=2), resource_slice("old", {"name": "gpu-9"}))
     assert list(found.pools()["gpu.example.com", "node-a"].devices) == ["gpu-s"]

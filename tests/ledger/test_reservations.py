@@ -1,5 +1,6 @@
-"""Laws of reservations: a floor on what its beneficiaries hold, consumed by being larger, gone after its time."""
+"""Laws of reservations: a floor on what its beneficiaries hold, consumed by being larger, there until it is deleted."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +24,14 @@ steps = st.lists(
 )
 
 
-def reservation(name="r", *, cpu="2", node="node-a", pods=(), until=None):
+def reservation(name="r", *, cpu="2", node="node-a", pods=(), until=None, deleted=False):
+    meta = {"name": name, "namespace": "default"}
+    if deleted:
+        meta |= {"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["example.com/keep"]}
     spec = {"node": node, "resources": {"cpu": cpu}, "beneficiaries": {"pods": list(pods)}}
     if until is not None:
         spec["expirationTime"] = until
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return {"metadata": meta, "spec": spec}
 
 
 def cpu(amount):
@@ -112,7 +116,7 @@ def test_giving_up_what_a_floor_covers_frees_nothing_for_others(floor, held):
 
 class World:
     def __init__(self):
-        self.books, self.objects, self.now = Books(), {}, 0.0
+        self.books, self.objects = Books(), {}
         self.write(key_of(node()), node(cpu="4"))
 
     def write(self, key, after):
@@ -125,19 +129,16 @@ class World:
                 del self.objects[key]
         return refused
 
-    def pass_time(self, now):
-        self.now = max(now, self.now)
-        self.books.advance(self.now)
 
-
-SECONDS = {5: "1970-01-01T00:00:05Z", 10: "1970-01-01T00:00:10Z", None: None}
+LONG_AGO = "1970-01-01T00:00:05Z"
 reservations = st.builds(
     reservation,
     st.sampled_from(["r", "s"]),
     cpu=st.integers(0, 5).map(str),
     node=st.sampled_from(["node-a", "node-b"]),
     pods=st.frozensets(st.sampled_from(["p", "q"])),
-    until=st.sampled_from([5, 10, None]).map(SECONDS.get),
+    until=st.sampled_from([LONG_AGO, "9999-12-31T23:59:59Z", None]),
+    deleted=st.booleans(),
 )
 pods = st.builds(
     lambda name, cpu: pod(name, container(cpu=cpu)), st.sampled_from(["p", "q"]), st.integers(0, 5).map(str)
@@ -146,14 +147,11 @@ events = st.one_of(
     st.tuples(reservations.map(lambda obj: (*RESERVATION, obj["metadata"]["name"])), reservations),
     st.tuples(st.sampled_from([(*RESERVATION, "r"), (*RESERVATION, "s"), ("pods", "default", "p")]), st.none()),
     pods.map(lambda obj: (key_of(obj), obj)),
-    st.tuples(st.just("time"), st.integers(0, 12)),
 )
 
 
 def happen(world, event):
     match event:
-        case ("time", now):
-            world.pass_time(float(now))
         case ((resource, namespace, _), obj) if obj is not None and resource == RESERVATION[0]:
             world.write((resource, namespace, obj["metadata"]["name"]), obj)
         case (key, obj):
@@ -162,21 +160,21 @@ def happen(world, event):
 
 @given(st.lists(events, max_size=20))
 @settings(deadline=None)
-def test_the_books_with_reservations_are_the_fold_of_the_objects_at_that_time(events):
+def test_the_books_with_reservations_are_the_fold_of_the_objects(events):
     world = World()
     for event in events:
         happen(world, event)
-        assert world.books.difference(Books.fold(world.objects.items(), now=world.now)) == ()
+        assert world.books.difference(Books.fold(world.objects.items())) == ()
 
 
 @given(st.lists(events, max_size=12), st.lists(events, max_size=12))
 @settings(deadline=None)
-def test_time_that_has_passed_is_undone_with_the_rest(kept, undone):
+def test_what_happened_to_reservations_is_undone_with_the_rest(kept, undone):
     world = World()
     for event in kept:
         happen(world, event)
     world.books.keep()
-    before = Books.fold(world.objects.items(), now=world.now)
+    before = Books.fold(world.objects.items())
     mark = world.books.mark()
     for event in undone:
         happen(world, event)
@@ -184,26 +182,29 @@ def test_time_that_has_passed_is_undone_with_the_rest(kept, undone):
     assert world.books.difference(before) == ()
 
 
-def test_a_reservation_is_refused_for_what_its_node_lacks_and_released_when_its_time_is_over():
+def test_a_reservation_is_refused_for_what_its_node_lacks():
     world = World()
     world.write(("pods", "default", "p"), pod("p", container(cpu="2")))
-    key, other = (*RESERVATION, "r"), (*RESERVATION, "s")
-    assert world.write(key, reservation(cpu="4", pods=["p"], until=SECONDS[5])) is None
+    assert world.write((*RESERVATION, "r"), reservation(cpu="4", pods=["p"])) is None
     assert world.books.nodes()["node-a"].room("cpu") == 0
-    refused = world.write(other, reservation("s", cpu="1"))
-    assert str(refused) == (
+    assert str(world.write((*RESERVATION, "s"), reservation("s", cpu="1"))) == (
         "node node-a: insufficient cpu: 1 more wanted, 0 available of 4 "
         "(most is held by CapacityReservation default/r 2, Pod default/p 2)"
     )
-    world.pass_time(4.9)
-    assert world.books.nodes()["node-a"].room("cpu") == 0
-    world.pass_time(5.0)
-    assert world.books.nodes()["node-a"].room("cpu") == 2000
-    assert world.write(other, reservation("s", cpu="1")) is None
 
 
-def test_one_whose_time_is_over_already_reserves_nothing_and_is_not_refused():
-    world = World()
-    world.pass_time(6)
-    assert world.write((*RESERVATION, "r"), reservation(cpu="400", until=SECONDS[5])) is None
-    assert world.books.nodes()["node-a"].room("cpu") == 4000
+@pytest.mark.parametrize(
+    ("after", "room"),
+    [
+        pytest.param(reservation(cpu="4", until=LONG_AGO), 0, id="an expiry, past or not, is for who deletes"),
+        pytest.param(reservation(cpu="4", deleted=True), 4000, id="a finalizer keeps the object, not its room"),
+        pytest.param(None, 4000, id="one that is gone reserves nothing"),
+    ],
+)
+def test_what_releases_a_reservation(after, room):
+    world, key = World(), (*RESERVATION, "r")
+    assert world.write(key, reservation(cpu="4")) is None
+    assert world.write(key, after) is None
+    assert world.books.nodes()["node-a"].room("cpu") == room
+    refused = world.write((*RESERVATION, "s"), reservation("s", cpu="1"))
+    assert (refused is None) == (room > 0)

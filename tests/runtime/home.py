@@ -24,7 +24,7 @@ def wall():
 
 async def open_store(user="system:admin"):
     numbers = itertools.count(1)
-    rows = await open_rows(":memory:", inline=True, now=asyncio.get_running_loop().time, wall=wall)
+    rows = await open_rows(":memory:", inline=True, now=asyncio.get_running_loop().time)
     store = LocalStore(rows, wall=wall, new_uid=lambda: str(uuid.UUID(int=next(numbers))), caller=Caller(user=user))
     await install(store)
     return store

@@ -17,9 +17,7 @@ from headrace.ledger.journal import Journal
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.nodes import NodeFacts, facts_of
 from headrace.ledger.pods import Contribution, charged
-from headrace.ledger.reservations import NEVER, ReservationFacts, reservation_of
-
-NOW, NEXT = "now", "next"
+from headrace.ledger.reservations import ReservationFacts, reservation_of
 
 Key = tuple[str, str, str]
 """Resource, namespace and name of an object."""
@@ -39,7 +37,6 @@ class Books:
         self._claims: dict[Key, ClaimFacts] = {}
         self._slices: dict[str, Slice] = {}
         self._reservations: dict[Key, ReservationFacts] = {}
-        self._clock: dict[str, float] = {}  # NOW: how far time has come; NEXT: the next expiry
         self._departed: dict[int, Departed] = {}
         self._settled: list[int] = []
         self._ledgers: dict[str, Ledger] = {}
@@ -51,12 +48,9 @@ class Books:
         cls,
         objects: Iterable[tuple[Key, Object]],
         departed: Iterable[tuple[int, str, Object]] = (),
-        now: float = 0.0,
     ) -> "Books":
-        """From nothing, as they are at `now`. `departed` are (revision, resource, object) of what was let go and not
-        confirmed."""
+        """From nothing. `departed` are (revision, resource, object) of what was let go and not confirmed."""
         books = cls()
-        books._clock[NOW] = now
         for key, obj in objects:
             books._read(key, obj)
         books._charged = {pod.uid: pod.holder for pod in books._pods.values()}
@@ -99,20 +93,6 @@ class Books:
         elif resource == RESOURCE_SLICE.resource:
             self._apply_slice(name, None if after is None else slice_of(after))
         return None
-
-    def advance(self, now: float) -> bool:
-        """It is `now` (wall seconds): what has expired is released. Whether anything was; time never runs back."""
-        if now < self._clock.get(NEXT, NEVER):
-            if now > self._clock.get(NOW, 0.0):
-                self._journal.put(self._clock, NOW, now)
-            return False
-        before = self._clock.get(NOW, 0.0)
-        self._journal.put(self._clock, NOW, now)
-        for found in self._reservations.values():
-            if found.is_in_force(before) and not found.is_in_force(now):
-                self._put_ledger(self._ledger(found.node).record_floor(found.name, None))
-        self._set_next_expiry()
-        return True
 
     def nodes(self) -> Mapping[str, Ledger]:
         """Of the nodes that are registered."""
@@ -207,26 +187,19 @@ class Books:
         return None
 
     def _apply_reservation(self, key: Key, after: ReservationFacts | None) -> Shortfall | None:
-        before, now = self._reservations.get(key), self._clock.get(NOW, 0.0)
+        before = self._reservations.get(key)
         if after == before:
             return None
-        floor = after.in_force(now) if after is not None else None
-        if after is not None and floor is not None and after.node in self._nodes:
-            answer = self._ledger(after.node).reserve(after.name, floor)
+        if after is not None and after.floor is not None and after.node in self._nodes:
+            answer = self._ledger(after.node).reserve(after.name, after.floor)
             if isinstance(answer, Shortfall):
                 return answer
         if before is not None:
             self._put_ledger(self._ledger(before.node).record_floor(before.name, None))
         if after is not None:
-            self._put_ledger(self._ledger(after.node).record_floor(after.name, floor))
+            self._put_ledger(self._ledger(after.node).record_floor(after.name, after.floor))
         self._journal.put(self._reservations, key, after)
-        self._set_next_expiry()
         return None
-
-    def _set_next_expiry(self) -> None:
-        now = self._clock.get(NOW, 0.0)
-        ahead = [each.expires for each in self._reservations.values() if each.is_in_force(now)]
-        self._journal.put(self._clock, NEXT, min(ahead, default=NEVER))
 
     def _apply_node(self, name: str, after: NodeFacts | None) -> None:
         before = self._nodes.get(name)
@@ -331,12 +304,9 @@ class Books:
             facts = self._nodes.get(node)
             capacity, reserved = (facts.capacity, facts.reserved) if facts else ({}, {})
             self._ledgers[node] = Ledger(capacity, reserved, held, total(held.values()), node)
-        now = self._clock.get(NOW, 0.0)
         for kept in self._reservations.values():
-            if (floor := kept.in_force(now)) is not None:
-                self._ledgers[kept.node] = self._ledger(kept.node).record_floor(kept.name, floor)
-        self._set_next_expiry()
-        self._journal.keep()
+            if kept.floor is not None:
+                self._ledgers[kept.node] = self._ledger(kept.node).record_floor(kept.name, kept.floor)
         slices: dict[PoolKey, dict[str, Slice]] = {}
         for name, each in self._slices.items():
             slices.setdefault(each.pool, {})[name] = each

@@ -218,8 +218,9 @@ def _nano(quantities: Mapping[str, object] | None) -> Nano:
     return {name: parse(str(text)).nano for name, text in (quantities or {}).items()}
 
 
-def _order(share: Share) -> tuple[str, str]:
-    return share.owner, share.id
+def _order(share: Share) -> tuple[str, str, list[tuple[str, int]]]:
+    """Total, so that the same shares are the same pool in whatever order they came."""
+    return share.owner, share.id, sorted(share.consumed.items())
 
 
 def _units(nano: int) -> int:

@@ -1,30 +1,23 @@
-"""What the books read of a CapacityReservation: a floor on what its beneficiaries hold, until it expires."""
+"""What the books read of a CapacityReservation: a floor on what its beneficiaries hold, while the object is there.
+
+No clock is asked: one whose time is over is deleted (`headrace.resize.reservations`), and that releases it for all.
+"""
 
 from dataclasses import dataclass
 
 from headrace.api.amounts import read
-from headrace.api.objects import Fields, Object, key_of, namespace_of
-from headrace.api.times import from_time
+from headrace.api.objects import Fields, Object, key_of, metadata, namespace_of
 from headrace.ledger.node import Floor
 from headrace.ledger.pods import holder_of
-
-NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationFacts:
-    """`expires` in wall seconds; from then on it reserves nothing, whether or not somebody deletes it."""
+    """`floor` is None once it is being deleted: a finalizer may keep the object, but not the room."""
 
     node: str
     name: str
-    floor: Floor
-    expires: float = NEVER
-
-    def is_in_force(self, now: float) -> bool:
-        return now < self.expires
-
-    def in_force(self, now: float) -> Floor | None:
-        return self.floor if self.is_in_force(now) else None
+    floor: Floor | None
 
 
 def reservation_of(obj: Object) -> ReservationFacts:
@@ -33,10 +26,9 @@ def reservation_of(obj: Object) -> ReservationFacts:
     pods = (spec.get("beneficiaries") or {}).get("pods") or ()
     namespace = namespace_of(obj)
     holders = frozenset(holder_of({"metadata": {"namespace": namespace, "name": str(name)}}) for name in pods)
-    text = spec.get("expirationTime")
+    floor = Floor(read(spec.get("resources")), holders)
     return ReservationFacts(
         node=str(spec.get("node") or ""),
         name=f"CapacityReservation {key_of(obj)}",
-        floor=Floor(read(spec.get("resources")), holders),
-        expires=from_time(str(text)) if text else NEVER,
+        floor=None if metadata(obj).get("deletionTimestamp") else floor,
     )

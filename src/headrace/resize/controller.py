@@ -114,10 +114,7 @@ class ResourceManager:
 
 
 def ledger_of(node: Object, bound: Iterable[Object], reservations: Iterable[Object] = ()) -> Ledger:
-    """The node's ledger as far as Pods, reservations and strays tell it. Raises InvalidQuantity.
-
-    A reservation that is there is in force: an expired one is deleted at once, and the guard goes by the time.
-    """
+    """The node's ledger as far as Pods, reservations and strays tell it. Raises InvalidQuantity."""
     facts = facts_of(node)
     holders: dict[str, Amounts] = dict(facts.strays)
     for pod in bound:

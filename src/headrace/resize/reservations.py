@@ -1,18 +1,22 @@
-"""Deletes CapacityReservations whose time is over. The guard has released them already; this only clears up."""
+"""Deletes CapacityReservations whose time is over, which releases them. Nothing else reads their expiry.
+
+So there is one judge. If the ledger, the scheduler and this controller each went by a clock, a clock that was set would
+make them disagree: what exists is in force, for all of them, until one deletion at one revision ends it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.api.kinds import CAPACITY_RESERVATION
-from headrace.api.objects import Object, name_of, namespace_of, uid_of, version_of
-from headrace.ledger.reservations import NEVER, reservation_of
+from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.times import from_time
 from headrace.runtime.actions import Action, Again, Delete
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
 from headrace.store.protocol import Deletion, Preconditions, Refused
 
-LONGEST_SECONDS = 600.0  # the wall clock may be set: it is looked at again at least this often
+LONGEST_SECONDS = 30.0  # the wall clock may be set ahead: it is looked at again at least this often
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,12 @@ class Reservations:
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         """Deletes only what it has looked at: one that was prolonged meanwhile stays."""
         obj = seen.reservation
-        facts = reservation_of(obj)
-        if facts.expires == NEVER:
+        expires = (obj.get("spec") or {}).get("expirationTime")
+        if not expires or metadata(obj).get("deletionTimestamp"):
             return ()
-        if facts.is_in_force(now):
-            return (Again(min(LONGEST_SECONDS, facts.expires - now)),)
+        left = from_time(str(expires)) - now
+        if left > 0:
+            return (Again(min(LONGEST_SECONDS, left)),)
         as_seen = Preconditions(uid_of(obj), version_of(obj))
         return (Delete(CAPACITY_RESERVATION, namespace_of(obj), name_of(obj), Deletion(as_seen)),)
 

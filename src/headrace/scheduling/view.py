@@ -185,7 +185,6 @@ class View:
         self._hold(key, held.node, held.held(), host_ports(pod.get("spec") or {}))
 
     def _reservation_changed(self, before: Object | None, after: Object | None) -> None:
-        """What is there is in force: an expired one is deleted at once, and the guard goes by the time."""
         for obj, remains in ((before, False), (after, True)):
             if obj is not None:
                 found = reservation_of(obj)

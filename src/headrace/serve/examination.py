@@ -6,7 +6,6 @@ It starts nothing and changes nothing, also while a server runs on the directory
 import os
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ def file_problem(data_dir: Path) -> str | None:
             verdict = connection.execute("PRAGMA integrity_check(1)").get
             if verdict != "ok":
                 return f"{path} is damaged: {verdict}"
-            folded(connection, str(path), now=time.time())
+            folded(connection, str(path))
     except Corrupt as damage:
         return str(damage)
     except apsw.Error as error:

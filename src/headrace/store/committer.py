@@ -4,7 +4,7 @@ Its statements are quick and its sync is slow, so they are steps of their own: `
 `take_back`. Only `sync` waits for the disk; nothing here knows about threads or the event loop.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -33,7 +33,6 @@ class Prepared(NamedTuple):
 
     answers: list[int | StoreError]
     changes: list[Change]
-    expired: bool
     compacted: int
     started: int
     mark: int
@@ -53,10 +52,8 @@ class Batch(NamedTuple):
 
 
 class Committer:
-    def __init__(self, connection: apsw.Connection, books: Books, history: History, wall: Callable[[], float]) -> None:
-        """`wall`: seconds since the epoch, by which reservations expire."""
+    def __init__(self, connection: apsw.Connection, books: Books, history: History) -> None:
         self.books = books
-        self._wall = wall
         self._connection = connection
         connection.set_busy_timeout(0)
         self._history = history
@@ -96,13 +93,12 @@ class Committer:
         try:
             if not begun:
                 self._connection.execute("BEGIN IMMEDIATE")
-            expired = self.books.advance(self._wall())
             answers = [self._answer(request, changes) for request in requests]
             compacted = self._history.compact(self._connection, len(changes))
         except BaseException:
             self._undo(started, mark)
             raise
-        return Prepared(answers, changes, expired, compacted, started, mark)
+        return Prepared(answers, changes, compacted, started, mark)
 
     def sync(self) -> None:
         """Make the open transaction durable. The one step that may run in another thread, while all others wait."""
@@ -114,10 +110,10 @@ class Committer:
 
     def settle(self, prepared: Prepared) -> Batch:
         """After `sync`: what the batch was, for those who wait."""
-        answers, changes, expired, compacted, _, _ = prepared
+        answers, changes, compacted, _, _ = prepared
         self.books.keep()
         self._history.reached(self._revision, compacted)
-        if expired or any(change.key.resource in GUARDED for change in changes):
+        if any(change.key.resource in GUARDED for change in changes):
             self._ledgers = self.books.nodes()
             self._pools = self.books.pools()
         return Batch(answers, changes, self._revision, self._ledgers, self._pools)

@@ -3,7 +3,7 @@
     rows = await open_rows(path)                             # production: group commit, syncs in a thread
     rows = await open_rows(":memory:", inline=True)          # simulation and tests: commits on the caller's stack
 
-`open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, wall=time.time, retention=Retention(), …)`
+`open_rows(path, *, inline=False, on_fatal=…, now=time.monotonic, retention=Retention(), …)`
 raises Unavailable when another process has the file, Unreadable when it is not ours or newer, Corrupt when damaged.
 """
 
@@ -45,7 +45,6 @@ class SQLiteRows:
         history: History,
         books: Books,
         backlog: int,
-        wall: Callable[[], float],
     ) -> None:
         self.books = books
         self.ledgers = books.nodes()
@@ -56,7 +55,7 @@ class SQLiteRows:
         self._lock = lock
         self._high_water = high_water
         self._checkpoints = connection.Checkpoints(writing)
-        self._committer = Committer(writing, books, history, wall)
+        self._committer = Committer(writing, books, history)
         self._reader = Reader(reading, file)
         self._reader.committed((), self._committer.revision)
         self._watchers = Watchers(self._reader, self._committer.revision, backlog)
@@ -161,7 +160,6 @@ async def open_rows(
     inline: bool = False,
     on_fatal: Callable[[str], None] = lambda _: None,
     now: Callable[[], float] = time.monotonic,
-    wall: Callable[[], float] = time.time,
     retention: Retention = DEFAULT_RETENTION,
     backlog: int = WATCH_BACKLOG_EVENTS,
     vfs: str | None = None,
@@ -185,9 +183,9 @@ async def open_rows(
         compacted = writing.execute(statements.COMPACTED_REVISION).get
         revision = writing.execute(statements.LAST_REVISION).get
         history = History(retention, now, compacted, revision)
-        books = folded(writing, file, wall())
+        books = folded(writing, file)
         high_water = None if in_memory else _high_water(Path(path), revision)
-        rows = SQLiteRows(file, writing, reading, lock, high_water, history, books, backlog, wall)
+        rows = SQLiteRows(file, writing, reading, lock, high_water, history, books, backlog)
     except BaseException as error:
         if lock is not None:
             lock.release()

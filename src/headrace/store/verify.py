@@ -13,12 +13,12 @@ from headrace.store.faults import REMEDY, Corrupt
 from headrace.store.rows import Key
 
 
-def folded(connection: apsw.Connection, file: str, now: float) -> Books:
-    """As of `now` (wall seconds). Raises Corrupt with the first damage found."""
+def folded(connection: apsw.Connection, file: str) -> Books:
+    """Raises Corrupt with the first damage found."""
     verdict = connection.execute("PRAGMA quick_check(1)").get
     if verdict != "ok":
         raise damaged(file, str(verdict))
-    return Books.fold(_guarded_objects(connection, file), _departed(connection, file), now)
+    return Books.fold(_guarded_objects(connection, file), _departed(connection, file))
 
 
 def _guarded_objects(connection: apsw.Connection, file: str) -> Iterator[tuple[Key, Object]]:

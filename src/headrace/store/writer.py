@@ -1,21 +1,20 @@
 """Group commit. What waits goes into one transaction and shares one sync; first come, first in.
 
 The statements run on the event loop, only what waits for the disk in a thread: a commit's statements take microseconds,
-and handing the interpreter to and fro for each of them cost more than they do. Between `_hand` and its answer the
-connection is the thread's; the loop does not touch it.
+and handing the interpreter to and fro for each of them cost more than they do. From when work is handed to the disk's
+thread until its end is told, the connection is the thread's; the loop does not touch it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
-from threading import Thread
 
 import apsw
 
 from headrace.store.committer import Batch, Committer, Prepared, Request
 from headrace.store.connection import Checkpoints
+from headrace.store.disk_thread import DiskThread, failure_of
 from headrace.store.faults import Stopped, failed_write
 from headrace.store.protocol import StoreError, TooBusy, Unavailable
 
@@ -23,8 +22,6 @@ BATCH_WRITES = 256
 BATCH_BYTES = 8 * 1024 * 1024
 
 Waiting = tuple[Request, "asyncio.Future[int]"]
-Then = Callable[[Exception | None], None]
-"""What the loop does with the end of a piece of work: None, or how it failed."""
 
 
 def _unhandled(request: Request, error: Exception) -> StoreError:
@@ -34,16 +31,8 @@ def _unhandled(request: Request, error: Exception) -> StoreError:
     return found
 
 
-def _failure_of(work: Callable[[], None]) -> Exception | None:
-    try:
-        work()
-    except Exception as error:  # whatever it is, those who wait for the write must hear of it
-        return error
-    return None
-
-
 class Writer:
-    """Everything but `_run` runs on the event loop."""
+    """Everything here runs on the event loop."""
 
     def __init__(
         self,
@@ -67,9 +56,7 @@ class Writer:
         self._unanswered = 0
         self._stopped: StoreError | None = None
         self._drained: asyncio.Event | None = None
-        self._work: SimpleQueue[tuple[Callable[[], None], Then] | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="headrace-writer", daemon=True)
-        self._thread.start()
+        self._disk = DiskThread(self._loop.call_soon_threadsafe)
 
     async def submit(self, request: Request) -> int:
         if self._stopped is not None:
@@ -91,32 +78,27 @@ class Writer:
         if self._engaged:
             self._drained = asyncio.Event()
             await self._drained.wait()
-        self._work.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._disk.end)
 
-    # ------------------------------------------------------------------------------------------------- the thread
+    def _next(self) -> None:
+        """One commit a turn of the loop, until the thread has something to do or nothing is left."""
+        if not self._waiting:
+            self._engaged = False
+            if self._drained is not None:
+                self._drained.set()
+            return
+        waiting = self._next_batch()
+        if isinstance(self._stopped, Stopped):
+            self._refuse(waiting, self._stopped)
+        elif self._prepare(waiting):
+            return
+        self._go_on()
 
-    def _run(self) -> None:
-        while (given := self._work.get()) is not None:
-            work, then = given
-            self._loop.call_soon_threadsafe(then, _failure_of(work))
-
-    def _hand(self, work: Callable[[], None], then: Then) -> None:
-        self._work.put((work, then))
-
-    # ---------------------------------------------------------------------------------------------- the event loop
-
-    def _next(self, _failure: Exception | None = None) -> None:
-        """Commit what waits, until the thread has something to do or nothing is left."""
-        while self._waiting:
-            waiting = self._next_batch()
-            if isinstance(self._stopped, Stopped):
-                self._refuse(waiting, self._stopped)
-            elif self._prepare(waiting):
-                return
-        self._engaged = False
-        if self._drained is not None:
-            self._drained.set()
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._loop.call_soon(self._next)
+        else:
+            self._next()
 
     def _next_batch(self) -> list[Waiting]:
         if self._alone:
@@ -139,7 +121,7 @@ class Writer:
             if begun:
                 self._refuse(waiting, self._judge(error))
                 return False
-            self._hand(self._committer.begin_patiently, partial(self._locked, waiting))
+            self._disk.hand(self._committer.begin_patiently, partial(self._locked, waiting))
             return True
         except apsw.Error as error:
             self._refuse(waiting, self._judge(error))
@@ -151,12 +133,12 @@ class Writer:
             else:
                 self._refuse(waiting, _unhandled(waiting[0][0], error))
             return False
-        if prepared.changes:
-            self._hand(self._committer.sync, partial(self._synced, waiting, prepared))
-            return True
-        # All refused, or only asked: the transaction is empty, so its end waits for nothing.
-        self._finish(waiting, prepared, _failure_of(self._committer.sync))
-        return False
+        if not prepared.changes:
+            # All refused, or only asked: the transaction is empty, so its end waits for nothing.
+            self._finish(waiting, prepared, failure_of(self._committer.sync))
+            return False
+        ended = self._disk.hand_and_wait(self._committer.sync, partial(self._synced, waiting, prepared))
+        return ended is None or self._settle(waiting, prepared, ended.failure)
 
     def _locked(self, waiting: list[Waiting], failure: Exception | None) -> None:
         """Another program had the write lock, and the thread waited for it."""
@@ -167,11 +149,16 @@ class Writer:
         self._next()
 
     def _synced(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> None:
-        self._finish(waiting, prepared, failure)
-        if failure is None and self._checkpoints.due:
-            self._hand(self._checkpoints.run, self._checkpointed)
-        else:
+        if not self._settle(waiting, prepared, failure):
             self._next()
+
+    def _settle(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> bool:
+        """Answer those who wait. True: the thread has a checkpoint to make before anything else."""
+        self._finish(waiting, prepared, failure)
+        if failure is not None or not self._checkpoints.due:
+            return False
+        self._disk.hand(self._checkpoints.run, self._checkpointed)
+        return True
 
     def _finish(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> None:
         if failure is None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from headrace.api.kinds import CAPACITY_RESERVATION, RESIZE_POLICY, RESOURCE_CLAIM, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object
-from headrace.api.times import from_time
 from headrace.ledger.books import Books
 from headrace.ledger.node import Ledger
 from headrace.store.rows import Key, Write
@@ -32,7 +31,7 @@ class Violation(AssertionError):
 @dataclass(slots=True)
 class Laws:
     """Witness of all commits. `machines` by node are the truth that no report can hide, `ledgers` what the guard holds,
-    `last` what was committed, `wall` the clock by which reservations expire.
+    `last` what was committed, `wall` the clock of all.
 
     What is found in the middle of somebody's write is kept and raised by `check`, so that no caller can swallow it.
     """
@@ -44,8 +43,7 @@ class Laws:
     pods: dict[tuple[str, str], PodModel] = field(default_factory=dict)
     nodes: dict[str, NodeModel] = field(default_factory=dict)
     departed: list[DepartedModel] = field(default_factory=list)
-    reservations: dict[tuple[str, str], tuple[str, Two, float]] = field(default_factory=dict)
-    time: float = 0.0
+    reservations: dict[tuple[str, str], tuple[str, Two]] = field(default_factory=dict)
     revision: int = 0
     commits: int = 0
     violations: list[Violation] = field(default_factory=list)
@@ -56,13 +54,6 @@ class Laws:
     def __post_init__(self) -> None:
         self.devices = DeviceLaws(self.broken, self._runs)
         self.actions = ActionLaws(self.broken, self.wall, self.last)
-
-    def opened(self) -> None:
-        """The guard begins with the time as it is; afterwards its time never runs back."""
-        self.time = self.wall()
-
-    def time_passes(self) -> None:
-        self.time = max(self.time, self.wall())
 
     def _runs(self, pod_uid: str) -> bool:
         return any(each.spec.pod_uid == pod_uid for machine in self.machines.values() for each in machine.running())
@@ -79,7 +70,6 @@ class Laws:
 
     def committed(self, write: Write, revision: int, before: Object | None) -> None:
         self.commits += 1
-        self.time_passes()
         if revision <= self.revision:
             self.broken(f"revisions only grow: {revision} after {self.revision} ({write.key})")
         self.revision = revision
@@ -127,7 +117,7 @@ class Laws:
                 )
 
     def _reservation_committed(self, write: Write) -> None:
-        """Law 1 of reservations, which here are for nobody: they hold all that they are until they expire."""
+        """Law 1 of reservations, which here are for nobody: they hold all that they are until they are deleted."""
         key = (write.key.namespace, write.key.name)
         before = self.reservations.pop(key, None)
         if write.body is None:
@@ -135,10 +125,7 @@ class Laws:
         spec = write.object["spec"]
         node, floor = str(spec["node"]), two(spec["resources"])
         others = self.held_on(node)
-        expires = from_time(spec["expirationTime"]) if "expirationTime" in spec else float("inf")
-        self.reservations[key] = (node, floor, expires)
-        if expires <= self.time:
-            return
+        self.reservations[key] = (node, floor)
         if before is not None or node not in self.nodes:
             return
         for number, resource in enumerate(RESOURCES):
@@ -168,7 +155,7 @@ class Laws:
         models = [pod for pod in self.pods.values() if pod.is_charged and pod.node == node and pod.uid != without]
         models += [each.pod for each in self.departed if each.pod.node == node]
         held = [pod.held() for pod in models]
-        held += [floor for where, floor, ends in self.reservations.values() if where == node and self.time < ends]
+        held += [floor for where, floor in self.reservations.values() if where == node]
         return sum(cpu for cpu, _ in held), sum(memory for _, memory in held)
 
     def room_on(self, node: str) -> Two:

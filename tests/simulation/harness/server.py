@@ -60,7 +60,7 @@ class Server:
 
     async def open(self, witness: Witness) -> SQLiteRows:
         now = asyncio.get_running_loop().time
-        self._rows = await open_rows(self._file, inline=True, now=now, wall=self._wall)
+        self._rows = await open_rows(self._file, inline=True, now=now)
         self._store = LocalStore(
             WitnessedRows(self._rows, witness, self.last), wall=self._wall, new_uid=self._new_uid, caller=Caller()
         )

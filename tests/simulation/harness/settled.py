@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace.api.kinds import RESOURCE_SCALING_ACTION
+from headrace.api.kinds import CAPACITY_RESERVATION, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object
+from headrace.api.times import from_time
 from headrace.resize.plan import PENDING, admitted, desired
+from headrace.resize.reservations import LONGEST_SECONDS
 from headrace.runtime.manager import ControllerManager
 from headrace.store.rows import Key
 from tests.simulation.harness.containers import Machine
@@ -25,6 +27,8 @@ def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Mac
             yield from _node(key, obj, users)
         elif key.resource == RESOURCE_SCALING_ACTION.resource:
             yield from _action(key, obj, last)
+        elif key.resource == CAPACITY_RESERVATION.resource:
+            yield from _reservation(key, obj, laws.wall())
     yield from _left_behind(last, machines)
     yield from laws.devices.unsettled(last)
     if laws.departed:
@@ -52,6 +56,12 @@ def _action(key: Key, action: Object, last: Mapping[Key, Object]) -> Iterator[st
     if status.get("state") is None and waits:
         return
     yield f"law 6: {key} has not ended, and its container runs: {status}"
+
+
+def _reservation(key: Key, reservation: Object, now: float) -> Iterator[str]:
+    ends = reservation["spec"].get("expirationTime")
+    if ends and now > from_time(ends) + LONGEST_SECONDS:
+        yield f"law 6: {key} keeps its room after its time was over at {ends}"
 
 
 def _left_behind(last: Mapping[Key, Object], machines: Mapping[str, Machine]) -> Iterator[str]:

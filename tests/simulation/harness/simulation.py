@@ -13,7 +13,6 @@ from unittest.mock import patch
 import structlog
 
 from headrace.api.kinds import NAMESPACE, Kind
-from headrace.ledger.books import NOW
 from headrace.ledger.node import Ledger
 from headrace.metrics.memory import MemoryMetrics
 from headrace.node import devices
@@ -130,13 +129,12 @@ class Simulation:
 
     async def _serve(self, process: Process) -> None:
         rows = await self._server.open(self._laws)
-        self._laws.opened()
         try:
             stored = {each: row.revision for each in self._server.last if (row := rows.get(each)) is not None}
             self._laws.nothing_acknowledged_is_lost(stored, self._server.last)
             await asyncio.Event().wait()
         finally:
-            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", rows.books._clock[NOW]))
+            self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file"))
             await self._server.kill()
 
     async def _control(self, process: Process) -> None:
@@ -255,7 +253,6 @@ class Simulation:
         self._processes[name].cut_off(seconds)
 
     def _jump(self) -> None:
-        self._laws.time_passes()
         self._laws.actions.jumps += 1
         self._skew += self._random.choice((-86400.0, -3600.0, 3600.0, 86400.0, 0.5))
         self._note(f"the wall clock is {self._skew} s off")
@@ -327,7 +324,7 @@ class Simulation:
         if found:
             raise Violation("\n".join(found[:20]))
         rows = self._server.rows
-        self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file", rows.books._clock[NOW]))
+        self._laws.books_are_the_fold(rows.books, folded(rows._writing, "the file"))
 
     def _writes_that_matter(self) -> dict[object, str]:
         """Versions of all but heartbeats and Events, which never end."""

@@ -5,7 +5,7 @@ where no precision would be lost. `Amount` is the same number as Kubernetes hold
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.api.limits import QUANTITY_CHARACTERS, QUANTITY_EXPONENT
@@ -97,12 +97,12 @@ class Amount:
 class Quantity:
     """`nano` is the value times 10**9. Two quantities of one value compare equal through `nano`, whatever the format.
 
-    `exact_int64` is true where Kubernetes keeps the value as an int64 with a scale (see Amount).
+    `source` is what it was read from; nothing where it was computed.
     """
 
     nano: int
     format: Format = "DecimalSI"
-    exact_int64: bool = True
+    source: str = field(default="", compare=False)
 
     def value(self) -> int:
         """Whole units, rounded up."""
@@ -115,6 +115,10 @@ class Quantity:
     def __str__(self) -> str:
         return canonical(self)
 
+    def text(self) -> str:
+        """What Kubernetes writes: the text it was read from where it takes that for canonical, rightly or not."""
+        return kept_text(self.source) or canonical(self)
+
 
 def parse(text: str) -> Quantity:
     """Read a quantity; raises InvalidQuantity."""
@@ -125,7 +129,7 @@ def parse(text: str) -> Quantity:
         raise InvalidQuantity(f"quantity {text}: its exponent must be from -{QUANTITY_EXPONENT} to {QUANTITY_EXPONENT}")
     shift = amount.exponent + 9
     nano = amount.unscaled * 10**shift if shift >= 0 else 0
-    return Quantity(nano, amount.format, not amount.decimal)
+    return Quantity(nano, amount.format, text)
 
 
 def parse_amount(text: str, exponent_limit: int = QUANTITY_EXPONENT) -> Amount:
@@ -144,6 +148,23 @@ def parse_amount(text: str, exponent_limit: int = QUANTITY_EXPONENT) -> Amount:
             raise InvalidQuantity("unable to parse numeric part of quantity")
         amount = _long(digits, len(decimals), power, binary, form)
     return amount.negated() if sign == "-" else amount
+
+
+def kept_text(text: str) -> str:
+    """The text where Kubernetes keeps it beside the number (`1.500`, `+5`, `3Ki`), else nothing."""
+    match = _TEXT.fullmatch(text)
+    if match is None or not text:
+        return ""
+    _, _, whole, decimals, suffix = match.groups()
+    whole, decimals = whole or "0", decimals or ""
+    power, binary, form = _unit(suffix, QUANTITY_EXPONENT)
+    digits = whole + decimals
+    if _short(int(digits), len(whole), len(decimals), power, binary, form) is None:
+        return ""
+    if binary:
+        return text if int(digits) & 7 else ""
+    is_kept = (power - len(decimals)) % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    return text if is_kept or text == "0" else ""
 
 
 def _unit(suffix: str, exponent_limit: int) -> tuple[int, int, Format]:

@@ -52,3 +52,39 @@ def test_what_no_device_could_be_asked_for_is_an_error(policy: object, request_:
     with pytest.raises(CapacityError, match=words) as error:
         consumed({} if request_ is None else {"c": parse(request_)}, {"c": capacity}, fractional=True)
     assert str(error.value).startswith('capacity "c": ')
+
+
+KEPT = [
+    ("1.500", "1.500"),
+    ("1500m", "1500m"),
+    ("1.50", "1500m"),
+    ("+5", "+5"),
+    ("5.0", "5"),
+    ("12E12", "12E12"),
+    ("3Ki", "3Ki"),
+    ("1024Ki", "1Mi"),
+    ("1000", "1k"),
+    ("0.250", "250m"),
+    ("9Ei", "9223372036854775807"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), KEPT, ids=[row[0] for row in KEPT])
+def test_what_is_consumed_is_told_as_kubernetes_tells_it(text: str, told: str) -> None:
+    amounts = consumed({"memory": parse(text)}, {"memory": read({"value": "10E"})}, fractional=True)
+    assert amounts is not None
+    assert amounts["memory"].text() == told
+
+
+def test_a_default_is_allowed_only_as_it_is_written() -> None:
+    capacity = {"memory": read({"value": "5k", "requestPolicy": {"default": "1k", "validValues": ["2"]}})}
+    assert consumed({"memory": parse("1k")}, capacity, fractional=True) is not None
+    assert consumed({"memory": parse("1000")}, capacity, fractional=True) is None
+
+
+def test_rounding_from_a_negative_minimum_wraps_as_in_kubernetes() -> None:
+    policy = {"default": "2", "validRange": {"min": "-1000m", "step": "1"}}
+    with pytest.raises(CapacityError, match="rounding request 1k up to the next step passes the milli-value range"):
+        consumed(
+            {"memory": parse("1000")}, {"memory": read({"value": "8Ei", "requestPolicy": policy})}, fractional=True
+        )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.api.quantity import NANO, Quantity, parse
+from headrace.api.quantity import NANO, Quantity, kept_text, parse, parse_amount
 
 MILLI = 10**6
 LARGEST = 2**63 - 1
@@ -106,28 +106,43 @@ def _rounded(request: Quantity | None, capacity: Capacity, *, fractional: bool) 
 def _rounded_to_step(request: Quantity, minimum: Quantity, bounds: Range, *, fractional: bool) -> Quantity:
     if request.nano < minimum.nano:
         return minimum
-    step = bounds.step
+    step, told = bounds.step, request.text()
     if step is None:
         return request
     if fractional and _in_milli(bounds):
         if not _is_milli(request):
-            raise CapacityError(f"{NOT_REPRESENTABLE}: request {request} is not a representable milli value")
+            raise CapacityError(f"{NOT_REPRESENTABLE}: request {told} is not a representable milli value")
         low, width = minimum.nano // MILLI, step.nano // MILLI
-        steps = -(-(request.nano // MILLI - low) // width)
-        if steps > (LARGEST - low) // width:
+        steps = _steps(_int64(request.nano // MILLI - low), width)
+        if steps > _divided(_int64(LARGEST - low), width):
             raise CapacityError(
-                f"{NOT_REPRESENTABLE}: rounding request {request} up to the next step passes the milli-value range"
+                f"{NOT_REPRESENTABLE}: rounding request {told} up to the next step passes the milli-value range"
             )
-        return Quantity((low + width * steps) * MILLI, step.format)
+        return Quantity(_int64(low + width * steps) * MILLI, step.format)
     if request.nano > LARGEST * NANO:
-        raise CapacityError(f"{NOT_REPRESENTABLE}: request {request} exceeds MaxInt64")
+        raise CapacityError(f"{NOT_REPRESENTABLE}: request {told} exceeds MaxInt64")
     low, width = minimum.value(), step.value()
     if width == 0:
         return request
-    steps = -(-(request.value() - low) // width)
-    if low >= 0 and steps > (LARGEST - low) // width:
-        raise CapacityError(f"{NOT_REPRESENTABLE}: rounding request {request} up to the next step passes MaxInt64")
-    return Quantity((low + width * steps) * NANO, step.format)
+    steps = _steps(_int64(request.value() - low), width)
+    if low >= 0 and steps > _divided(LARGEST - low, width):
+        raise CapacityError(f"{NOT_REPRESENTABLE}: rounding request {told} up to the next step passes MaxInt64")
+    return Quantity(_int64(low + width * steps) * NANO, step.format)
+
+
+def _int64(value: int) -> int:
+    """As Go's int64 holds it: sums with a negative minimum may wrap."""
+    return (value + LARGEST + 1) % (2 * LARGEST + 2) - LARGEST - 1
+
+
+def _divided(value: int, by: int) -> int:
+    """Go's division, towards zero."""
+    found = abs(value) // abs(by)
+    return found if (value < 0) == (by < 0) else -found
+
+
+def _steps(way: int, width: int) -> int:
+    return _divided(way, width) + (1 if way % width else 0)
 
 
 def _violates(amount: Quantity, policy: Policy | None, *, fractional: bool) -> bool:
@@ -139,8 +154,20 @@ def _violates(amount: Quantity, policy: Policy | None, *, fractional: bool) -> b
 
 
 def _is_written_like(amount: Quantity, default: Quantity | None) -> bool:
-    """Kubernetes compares the representations here, not the values."""
-    return default is not None and amount == default and amount.exact_int64
+    """Kubernetes compares the representations here, not the values: `1k` is not `1000`."""
+    if default is None or amount != default:
+        return False
+    held = _representation(amount)
+    return held is not None and held == _representation(default)
+
+
+def _representation(amount: Quantity) -> tuple[int, int, str] | None:
+    """Number, exponent and text as Kubernetes holds them; None for one of any size, which never equals another."""
+    if not amount.source:
+        whole, rest = divmod(amount.nano, NANO)
+        return (amount.nano // MILLI, -3, "") if rest else (whole, 0, "")
+    read = parse_amount(amount.source)
+    return None if read.decimal else (read.unscaled, read.exponent, kept_text(amount.source))
 
 
 def _violates_range(amount: Quantity, bounds: Range, *, fractional: bool) -> bool:

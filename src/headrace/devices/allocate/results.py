@@ -56,7 +56,7 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     if pick.amounts is not None:
         result["shareID"] = next(share_ids)
         if pick.amounts:
-            result["consumedCapacity"] = {key: str(amount) for key, amount in sorted(pick.amounts.items())}
+            result["consumedCapacity"] = {key: amount.text() for key, amount in sorted(pick.amounts.items())}
     if device.slice.skip_operations and features.is_experimental:
         result["skipNodeOperations"] = list(device.slice.skip_operations)
     return result

@@ -106,28 +106,30 @@ def _rounded(request: Quantity | None, capacity: Capacity, *, fractional: bool) 
 def _rounded_to_step(request: Quantity, minimum: Quantity, bounds: Range, *, fractional: bool) -> Quantity:
     if request.nano < minimum.nano:
         return minimum
-    step, told = bounds.step, request.text()
+    step = bounds.step
     if step is None:
         return request
     if fractional and _in_milli(bounds):
         if not _is_milli(request):
-            raise CapacityError(f"{NOT_REPRESENTABLE}: request {told} is not a representable milli value")
+            raise _not_representable("request {} is not a representable milli value", request)
         low, width = minimum.nano // MILLI, step.nano // MILLI
         steps = _steps(_int64(request.nano // MILLI - low), width)
         if steps > _divided(_int64(LARGEST - low), width):
-            raise CapacityError(
-                f"{NOT_REPRESENTABLE}: rounding request {told} up to the next step passes the milli-value range"
-            )
+            raise _not_representable("rounding request {} up to the next step passes the milli-value range", request)
         return Quantity(_int64(low + width * steps) * MILLI, step.format)
     if request.nano > LARGEST * NANO:
-        raise CapacityError(f"{NOT_REPRESENTABLE}: request {told} exceeds MaxInt64")
+        raise _not_representable("request {} exceeds MaxInt64", request)
     low, width = minimum.value(), step.value()
     if width == 0:
         return request
     steps = _steps(_int64(request.value() - low), width)
     if low >= 0 and steps > _divided(LARGEST - low, width):
-        raise CapacityError(f"{NOT_REPRESENTABLE}: rounding request {told} up to the next step passes MaxInt64")
+        raise _not_representable("rounding request {} up to the next step passes MaxInt64", request)
     return Quantity(_int64(low + width * steps) * NANO, step.format)
+
+
+def _not_representable(words: str, request: Quantity) -> CapacityError:
+    return CapacityError(f"{NOT_REPRESENTABLE}: {words.format(request.text())}")
 
 
 def _int64(value: int) -> int:

@@ -124,6 +124,11 @@ def test_a_disk_that_fills_is_told(mebibytes, level):
     assert findings.disk("/var", mebibytes << 20, 10_000 << 20).level == level
 
 
+def test_a_directory_that_cannot_be_written_is_told_as_that_whatever_is_free_there():
+    found = findings.disk("/var", 9_000 << 20, 10_000 << 20, writable=False)
+    assert (found.level, found.message) == ("fail", "/var: nothing can be written there")
+
+
 def test_the_directory_that_is_looked_at_is_that_of_the_server_that_answers(tmp_path, monkeypatch):
     """With $KUBECONFIG of another server it told of the disk of the default directory, and not of this one's file."""
     default, mine, remote = (tmp_path / name for name in ("default", "mine", "remote"))

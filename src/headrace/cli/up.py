@@ -256,7 +256,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
         deadline = time.monotonic() + STOP_SECONDS
         while announced(directory) is not None or is_alive(running.pid):
             if time.monotonic() > deadline:
-                raise click.ClickException(f"pid {running.pid} did not end in {STOP_SECONDS:.0f} s")
+                raise click.ClickException(_stuck(running.pid, "it"))
             time.sleep(LOOK_SECONDS)
     agents, ended = 0, 0
     for place in (directory / "agent", directory):
@@ -275,6 +275,10 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     click.echo(f"headrace is down; {told}")
 
 
+def _stuck(pid: int, what: str) -> str:
+    return f"{what} did not end in {STOP_SECONDS:.0f} s: `kill -9 {pid}` ends it, nothing that was acknowledged is lost"
+
+
 def _end_agent(place: Path, pid: int) -> None:
     """One that was started by itself: it would start again what is ended."""
     from headrace.serve.sole import agent_in
@@ -284,7 +288,7 @@ def _end_agent(place: Path, pid: int) -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while agent_in(place) == pid:
         if time.monotonic() > deadline:
-            raise click.ClickException(f"the agent with pid {pid} did not end in {STOP_SECONDS:.0f} s")
+            raise click.ClickException(_stuck(pid, "the agent"))
         time.sleep(LOOK_SECONDS)
 
 

@@ -54,7 +54,7 @@ def file_problem(data_dir: Path) -> str | None:
         return None
     try:
         refuse_foreign(path)
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        with closing(_opened(path)) as connection:
             connection.set_busy_timeout(2_000)
             connection.execute("BEGIN")  # one snapshot, whatever a running server writes
             verdict = connection.execute("PRAGMA integrity_check(1)").get
@@ -68,6 +68,14 @@ def file_problem(data_dir: Path) -> str | None:
     except StoreError as refused:
         return str(refused)
     return ""
+
+
+def _opened(path: Path) -> apsw.Connection:
+    """A file that was closed in order has no log; where nothing can be written, it is then all there is to read."""
+    if os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists():
+        return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    still = f"{path.absolute().as_uri()}?immutable=1"
+    return apsw.Connection(still, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def keeper_problem(data_dir: Path) -> str | None:

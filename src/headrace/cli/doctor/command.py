@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -130,7 +131,7 @@ def _local(target: Target) -> Iterator[Finding]:
     for path, ends in examination.certificates(directory):
         yield findings.certificate(_short(path, directory), ends, now)
     room = examination.space(directory)
-    yield findings.disk(str(directory), room.free, room.total)
+    yield findings.disk(str(directory), room.free, room.total, writable=os.access(directory, os.W_OK))
     problem = examination.file_problem(directory)
     if problem:
         yield Finding("fail", "file", problem, "Stop the server, keep a copy of the file and restore a backup")

@@ -174,7 +174,9 @@ def certificate(what: str, ends: float, now: float) -> Finding:
     return Finding("ok", "certificates", f"{what} is good for {days:.0f} days")
 
 
-def disk(where: str, free: int, total: int) -> Finding:
+def disk(where: str, free: int, total: int, *, writable: bool = True) -> Finding:
+    if not writable:
+        return Finding("fail", "disk", f"{where}: nothing can be written there", "Mount it for writing, as its owner")
     told = f"{where}: {free // MIB} MiB free of {total // MIB} MiB"
     remedy = "Free some: without space writes are refused (507); they go on by themselves once there is some"
     if free < LEAST_FREE_BYTES:

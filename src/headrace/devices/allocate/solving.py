@@ -43,6 +43,7 @@ class Solving:
         self._structure: Structure | None = None
         self._view: View | None = None
         self._look: Hashable = None
+        self._serial = inventory.serials.get(self._name, 0)
         self._slices: tuple[Slice, ...] = ()
         if not is_plain and not isinstance(known.lens, Unknown) and self._is_known_at_a_glance(inventory):
             return
@@ -132,6 +133,7 @@ class Solving:
         if self._look is not None:
             outline = None if answer is None else Outline(self._known.demand, answer, self._slices)
             self._known.learn_look(self._look, outline)
+            self._known.at_node[self._name] = self._serial, outline, self._slices
 
     def _set_out(self, end: int) -> None:
         """Straight down first; after a dead end find out what the devices are worth, and take the walk that suits."""

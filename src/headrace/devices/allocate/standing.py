@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import compress, islice, repeat
 from typing import Any
 
 from headrace.devices.allocate.failure import Failure
@@ -19,6 +19,7 @@ READING = 10  # and that its pools take when they are read anew, with more for i
 READ_AT_ONCE = 8
 
 UNFIT, FITS, FAILS, UNSURE = range(4)
+_IS_FIT = bytes([verdict == FITS for verdict in range(256)])
 
 
 class Standing:
@@ -42,6 +43,8 @@ class Standing:
         if not self._todo and self._solving is None:
             return True
         known = self._known = self.inventory.known(self.claims)
+        if self._solving is None:
+            work -= self._recall(known, work)
         while work > 0 and (self._todo or self._solving is not None):
             if self._solving is None:
                 work -= self._look(self._todo.pop(), known)
@@ -64,6 +67,20 @@ class Standing:
             if self._solving is not None and self._solving[0] in touched:
                 self._solving = None
         self._seen, self._epoch = end, inventory.epoch
+
+    def _recall(self, known: Known, work: int) -> int:
+        """Take the answers of all nodes at the front that are as they were when they were looked at."""
+        numbers, serials = self.inventory.numbers, self.inventory.serials
+        at_node, verdicts = known.at_node, self.verdicts
+        recalled = 0
+        for name in islice(reversed(self._todo), work):
+            seen, number = at_node.get(name), numbers.get(name)
+            if seen is None or number is None or seen[0] != serials.get(name, 0):
+                break
+            verdicts[number] = UNFIT if seen[1] is None else FITS
+            recalled += LOOKING
+        del self._todo[len(self._todo) - recalled :]
+        return recalled
 
     def _look(self, name: str, known: Known) -> int:
         """Take what is known about the node as it is now, or begin a search on it; returns the work it took."""
@@ -116,15 +133,12 @@ class Standing:
 
     def names(self) -> Iterator[str]:
         """All nodes that fit, in order."""
-        at = self.verdicts.find(FITS)
-        while at >= 0:
-            yield self.inventory.names[at]
-            at = self.verdicts.find(FITS, at + 1)
+        return compress(self.inventory.names, self.verdicts.translate(_IS_FIT))
 
     def results(self, name: str, share_ids: Iterator[str]) -> list[dict[str, Any]]:
         """The AllocationResults on a node that fits, once `run` has said True; raises Failure."""
-        inventory = self.inventory
-        seen = self._known.at_node.get(name) if self._known is not None and self._epoch == inventory.epoch else None
+        inventory, known = self.inventory, self._known
+        seen = None if known is None or self._epoch != inventory.epoch else known.at_node.get(name)
         if seen is not None and seen[1] is not None and seen[0] == inventory.serials.get(name, 0):
             return seen[1].results(name, seen[2])
         solving = Solving(inventory.nodes[name], self.claims, inventory)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.api.resting import finished
 from headrace.objects.crd import judging, rules, values
 from headrace.objects.validation.errors import FieldErrors
 
@@ -42,9 +43,9 @@ PARTS = listed("map", {**NAMED, "properties": {"name": {"type": "string", "maxLe
 def causes(schema: dict[str, Any], obj: Any, old: Any) -> list[tuple[str, str]]:
     errors = FieldErrors()
     values.compiled(schema)(obj, errors)
-    judge = judging.judge_of(schema)
+    judge = finished(judging.judge_of(schema))
     assert judge is not None
-    judging.judge(judge, obj, old, errors)
+    finished(judging.judge(judge, obj, old, errors))
     return [(cause.field, cause.reason) for cause in errors.causes]
 
 
@@ -75,9 +76,9 @@ def test_many_rules_on_an_object_with_many_fields() -> None:
         **{RULES: [{"rule": f'!has(self.{name}) || self.{name} != "zz"'} for name in names[:1_000]]},
     )
     errors = FieldErrors()
-    assert cpu_seconds(lambda: rules.check(holding(wide), "schema", errors)) < SECONDS
+    assert cpu_seconds(lambda: finished(rules.check(holding(wide), "schema", errors))) < SECONDS
     assert errors.causes == []
-    assert cpu_seconds(lambda: judging.judge_of(holding(wide))) < SECONDS
+    assert cpu_seconds(lambda: finished(judging.judge_of(holding(wide)))) < SECONDS
 
 
 def test_what_was_wrong_before_is_let_pass_wherever_its_item_stands_now() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headrace.api.resting import finished
 from headrace.objects.crd import judging, pruning, rules, structural
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
@@ -20,9 +21,9 @@ def judged(spec: dict[str, Any]) -> tuple[list[str], list[str]]:
     obj, schema = policies.policy(spec), SCHEMAS["ResizePolicy"]
     pruning.default(obj, schema)
     by_rules, by_code = FieldErrors(), FieldErrors()
-    judge = judging.judge_of(schema)
+    judge = finished(judging.judge_of(schema))
     assert judge is not None
-    judging.judge(judge, obj, None, by_rules)
+    finished(judging.judge(judge, obj, None, by_rules))
     resize_policy(obj["spec"], by_code)
     return [each.field for each in by_rules.causes], [each.field for each in by_code.causes]
 
@@ -31,7 +32,7 @@ def judged(spec: dict[str, Any]) -> tuple[list[str], list[str]]:
 def test_a_cluster_takes_the_definitions(kind: str) -> None:
     errors = FieldErrors()
     structural.check(SCHEMAS[kind], "schema", errors)
-    rules.check(SCHEMAS[kind], "schema", errors)
+    finished(rules.check(SCHEMAS[kind], "schema", errors))
     assert not errors.causes
 
 

@@ -1,13 +1,16 @@
 """The evaluator that counts: follows the reference step by step, its books on values and costs included.
 
-Errors are values here; what the reference panics on is raised (Fatal, CostLimitExceeded). Source: cel-go's
-interpreter, whose cost tracker finds a call's arguments on a stack by the numbers of their nodes.
+It can rest: evaluating is a generator that yields between two elements of a list when it has spent what it may at a
+time, so that others have their turn. Errors are values here; what the reference panics on is raised (Fatal,
+CostLimitExceeded). Source: cel-go's interpreter, whose cost tracker finds a call's arguments on a stack by the numbers
+of their nodes.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.api.resting import TURN_STEPS, Resting, finished
 from headrace.cel.access import as_key, look, lookup
 from headrace.cel.amounts import LIST_BASE, MAP_BASE, OBJECT_BASE
 from headrace.cel.call_costs import call_cost
@@ -48,6 +51,8 @@ from headrace.cel.values import (
     no_overload,
 )
 
+_NEVER = 2**64
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pending:
@@ -58,15 +63,21 @@ class _Pending:
 
 @dataclass(slots=True)
 class Run:
-    """One evaluation: its variables and its books."""
+    """One evaluation: its variables and its books. It rests when its cost has come to `rest_at`.
+
+    `places` are where the values of each number are on the stack, so that nobody walks along it: it grows with a list.
+    """
 
     slots: list[Value]
     limit: int
     inputs: int
+    rest_at: int
     cost: int = 0
     stack: list[tuple[int, Value]] = field(default_factory=list)
+    places: dict[int, list[int]] = field(default_factory=dict)
 
     def push(self, number: int, value: Value) -> None:
+        self.places.setdefault(number, []).append(len(self.stack))
         self.stack.append((number, value))
         if self.cost > self.limit:
             raise CostLimitExceeded
@@ -74,23 +85,23 @@ class Run:
     def drop(self, *numbers: int) -> None:
         """Forget the latest value of each number and what was noted after it."""
         for number in numbers:
-            for index in range(len(self.stack) - 1, -1, -1):
-                if self.stack[index][0] == number:
-                    del self.stack[index:]
-                    break
+            if places := self.places.get(number):
+                self._cut(places[-1])
 
     def take(self, numbers: list[int]) -> list[Value] | None:
         """The latest values of the numbers, which are forgotten; None where one is not found."""
         found: list[Value] = []
         for number in reversed(numbers):
-            for index in range(len(self.stack) - 1, -1, -1):
-                if self.stack[index][0] == number:
-                    found.append(self.stack[index][1])
-                    del self.stack[index:]
-                    break
-            else:
+            if not (places := self.places.get(number)):
                 return None
+            found.append(self.stack[places[-1]][1])
+            self._cut(places[-1])
         return found[::-1]
+
+    def _cut(self, at: int) -> None:
+        for number, _ in self.stack[at:]:
+            self.places[number].pop()
+        del self.stack[at:]
 
     def charge_call(self, function: str, overload: str, arguments: Iterable[Step], result: Value) -> None:
         values = self.take([step_number(each) for each in arguments])
@@ -99,28 +110,34 @@ class Run:
 
 
 def evaluate(plan: Plan, inputs: list[Value], limit: int) -> tuple[Value, Run]:
-    """The value (an EvaluationError where it failed) and the books of one evaluation."""
-    run = Run([*inputs, *[None] * (plan.slots - len(inputs))], limit, len(inputs))
+    """The value (an EvaluationError where it failed) and the books of one evaluation, without a rest."""
+    return finished(evaluating(plan, inputs, limit, _NEVER))
+
+
+def evaluating(plan: Plan, inputs: list[Value], limit: int, rest_after: int = TURN_STEPS) -> Resting[tuple[Value, Run]]:
+    """The same with rests, the first when `rest_after` is spent."""
+    run = Run([*inputs, *[None] * (plan.slots - len(inputs))], limit, len(inputs), rest_after)
     try:
-        return _evaluate(plan.root, run), run
+        return (yield from _evaluate(plan.root, run)), run
     except EvaluationError as error:
         return error, run
 
 
-def _evaluate(step: Step, run: Run) -> Value:
+def _evaluate(step: Step, run: Run) -> Resting[Value]:
     return _EVALUATORS[type(step)](step, run)
 
 
-def _constant(step: Constant, run: Run) -> Value:
+def _constant(step: Constant, run: Run) -> Resting[Value]:
+    yield from ()
     run.push(step.id, step.value)
     return step.value
 
 
-def _logic(step: Logic, run: Run) -> Value:
+def _logic(step: Logic, run: Run) -> Resting[Value]:
     error: EvaluationError | None = None
     result: Value = not step.stop
     for term in step.terms:
-        value = _evaluate(term, run)
+        value = yield from _evaluate(term, run)
         if value is step.stop:
             result = step.stop
             break
@@ -133,9 +150,9 @@ def _logic(step: Logic, run: Run) -> Value:
     return result
 
 
-def _equality(step: Equality, run: Run) -> Value:
-    one = _evaluate(step.one, run)
-    other = _evaluate(step.other, run)
+def _equality(step: Equality, run: Run) -> Resting[Value]:
+    one = yield from _evaluate(step.one, run)
+    other = yield from _evaluate(step.other, run)
     if is_error(one) or is_error(other):
         result = one if is_error(one) else other
     else:
@@ -148,15 +165,15 @@ def _equality(step: Equality, run: Run) -> Value:
     return result
 
 
-def _member(step: Membership, run: Run) -> Value:
-    value = _evaluate(step.value, run)
+def _member(step: Membership, run: Run) -> Resting[Value]:
+    value = yield from _evaluate(step.value, run)
     result = value if is_error(value) else is_member(value, step.members)
     run.push(step.id, result)
     return result
 
 
-def _fallback(step: Fallback, run: Run) -> Value:
-    value = _evaluate(step.optional, run)
+def _fallback(step: Fallback, run: Run) -> Resting[Value]:
+    value = yield from _evaluate(step.optional, run)
     if is_error(value):
         result = value
     elif type(value) is not Optional:
@@ -164,16 +181,16 @@ def _fallback(step: Fallback, run: Run) -> Value:
     elif value.has_value():
         result = value.value if step.unwrap else value
     else:
-        result = _evaluate(step.other, run)
+        result = yield from _evaluate(step.other, run)
     run.push(step.id, result)
     return result
 
 
-def _invocation(step: Invocation, run: Run) -> Value:
+def _invocation(step: Invocation, run: Run) -> Resting[Value]:
     values: list[Value] = []
     failed: Value = None
     for argument in step.arguments:
-        value = _evaluate(argument, run)
+        value = yield from _evaluate(argument, run)
         values.append(value)
         if step.strict and failed is None and is_error(value):
             failed = value
@@ -185,10 +202,10 @@ def _invocation(step: Invocation, run: Run) -> Value:
     return result
 
 
-def _list(step: MakeList, run: Run) -> Value:
+def _list(step: MakeList, run: Run) -> Resting[Value]:
     values: list[Value] = []
     for element in step.elements:
-        values.append(_evaluate(element, run))
+        values.append((yield from _evaluate(element, run)))
         if is_error(values[-1]):
             break
     result = make_list(values, step.optional)
@@ -198,11 +215,11 @@ def _list(step: MakeList, run: Run) -> Value:
     return result
 
 
-def _map(step: MakeMap, run: Run) -> Value:
+def _map(step: MakeMap, run: Run) -> Resting[Value]:
     entries: list[tuple[Value, Value, bool]] = []
     for key_step, value_step, optional in step.entries:
-        key = _evaluate(key_step, run)
-        value = key if is_error(key) else _evaluate(value_step, run)
+        key = yield from _evaluate(key_step, run)
+        value = key if is_error(key) else (yield from _evaluate(value_step, run))
         entries.append((key, value, optional))
         if is_error(value) or (optional and type(value) is not Optional):
             break
@@ -214,10 +231,10 @@ def _map(step: MakeMap, run: Run) -> Value:
     return result
 
 
-def _object(step: MakeObject, run: Run) -> Value:
+def _object(step: MakeObject, run: Run) -> Resting[Value]:
     result: Value = EvaluationError(f"unknown type '{step.name}'")
     for part in step.fields:
-        value = _evaluate(part, run)
+        value = yield from _evaluate(part, run)
         if is_error(value):
             result = value
             break
@@ -227,8 +244,8 @@ def _object(step: MakeObject, run: Run) -> Value:
     return result
 
 
-def _attribute(step: Attribute, run: Run) -> Value:
-    value = _resolve(step, run)
+def _attribute(step: Attribute, run: Run) -> Resting[Value]:
+    value = yield from _resolve(step, run)
     if step.test_id is not None and type(value) is Optional:
         value = value.has_value()
     if step.branches is not None:
@@ -243,43 +260,50 @@ def _attribute(step: Attribute, run: Run) -> Value:
     return value
 
 
-def _resolve(step: Attribute, run: Run) -> Value:
+def _resolve(step: Attribute, run: Run) -> Resting[Value]:
     if step.branches is not None:
         assert step.condition is not None
-        chosen = _evaluate(step.condition, run)
+        chosen = yield from _evaluate(step.condition, run)
         if chosen is True:
-            return _resolve(step.branches[0], run)
+            return (yield from _resolve(step.branches[0], run))
         if chosen is False:
-            return _resolve(step.branches[1], run)
+            return (yield from _resolve(step.branches[1], run))
         return chosen if is_error(chosen) else no_overload()
     if step.operand is not None:
-        value = _evaluate(step.operand, run)
+        value = yield from _evaluate(step.operand, run)
     else:
         assert step.slot is not None
         value = run.slots[step.slot]
         if type(value) is _Pending:
-            value = _begin(value.fold, run)
+            value = yield from _begin(value.fold, run)
     if is_error(value):
         return value
-    return _qualified(step.qualifiers, value, _apart(run) if step.detached else run)
+    if not step.detached:
+        return (yield from _qualified(step.qualifiers, value, run))
+    apart = _apart(run)
+    value = yield from _qualified(step.qualifiers, value, apart)
+    run.rest_at -= apart.cost  # what nobody counts takes time all the same
+    return value
 
 
 def _apart(run: Run) -> Run:
     """Books that nobody reads, and none but the inputs to see."""
     hidden = EvaluationError("no such attribute(s)")
-    return Run([*run.slots[: run.inputs], *[hidden] * (len(run.slots) - run.inputs)], run.limit, run.inputs)
+    return Run(
+        [*run.slots[: run.inputs], *[hidden] * (len(run.slots) - run.inputs)], run.limit, run.inputs, run.rest_at
+    )
 
 
-def _begin(fold: Fold, run: Run) -> Value:
+def _begin(fold: Fold, run: Run) -> Resting[Value]:
     """The first value of an accumulator; an empty list becomes one that grows in place."""
-    value = _evaluate(fold.initial, run)
+    value = yield from _evaluate(fold.initial, run)
     if is_list(value) and not value:
         value = Accumulating()
     run.slots[fold.accumulator] = value
     return value
 
 
-def _qualified(qualifiers: list[Qualifier], value: Value, run: Run) -> Value:
+def _qualified(qualifiers: list[Qualifier], value: Value, run: Run) -> Resting[Value]:
     optional = type(value) is Optional
     if optional:
         if not value.has_value():
@@ -287,7 +311,7 @@ def _qualified(qualifiers: list[Qualifier], value: Value, run: Run) -> Value:
         value = value.value
     for qualifier in qualifiers:
         optional = optional or qualifier.optional
-        value = _if_present(qualifier, value, run) if optional else _qualify(qualifier, value, run)
+        value = yield from (_if_present if optional else _qualify)(qualifier, value, run)
         if value is MISSING:
             return NONE
         if is_error(value):
@@ -295,8 +319,8 @@ def _qualified(qualifiers: list[Qualifier], value: Value, run: Run) -> Value:
     return Optional(value) if optional else value
 
 
-def _qualify(qualifier: Qualifier, target: Value, run: Run) -> Value:
-    key = _key(qualifier, run)
+def _qualify(qualifier: Qualifier, target: Value, run: Run) -> Resting[Value]:
+    key = qualifier.key if qualifier.step is None else (yield from _key(qualifier.step, run))
     if is_error(key):
         found = key
     elif qualifier.test:
@@ -309,19 +333,16 @@ def _qualify(qualifier: Qualifier, target: Value, run: Run) -> Value:
     return found
 
 
-def _if_present(qualifier: Qualifier, target: Value, run: Run) -> Value:
-    key = _key(qualifier, run)
+def _if_present(qualifier: Qualifier, target: Value, run: Run) -> Resting[Value]:
+    key = qualifier.key if qualifier.step is None else (yield from _key(qualifier.step, run))
     found = key if is_error(key) else look(target, key)
     if found is not MISSING and not is_error(found):
         _note(qualifier, found, run)
     return found
 
 
-def _key(qualifier: Qualifier, run: Run) -> Value:
-    step = qualifier.step
-    if step is None:
-        return qualifier.key
-    key = _resolve(step, run) if isinstance(step, Attribute) else _evaluate(step, run)
+def _key(step: Step, run: Run) -> Resting[Value]:
+    key = yield from _resolve(step, run) if isinstance(step, Attribute) else _evaluate(step, run)
     return key if is_error(key) else as_key(key) or key
 
 
@@ -332,15 +353,15 @@ def _note(qualifier: Qualifier, value: Value, run: Run) -> None:
     run.push(qualifier.id, value)
 
 
-def _fold(step: Fold, run: Run) -> Value:
-    over = _evaluate(step.range, run)
-    result = over if is_error(over) else _folded(step, over, run)
+def _fold(step: Fold, run: Run) -> Resting[Value]:
+    over = yield from _evaluate(step.range, run)
+    result = over if is_error(over) else (yield from _folded(step, over, run))
     run.drop(step_number(step.range))
     run.push(step.id, result)
     return result
 
 
-def _folded(step: Fold, over: Value, run: Run) -> Value:
+def _folded(step: Fold, over: Value, run: Run) -> Resting[Value]:
     slots = run.slots
     slots[step.accumulator] = _Pending(step)
     if not is_list(over) and not is_map(over):
@@ -349,10 +370,13 @@ def _folded(step: Fold, over: Value, run: Run) -> Value:
         slots[step.slot] = first
         if step.slot2 >= 0:
             slots[step.slot2] = second
-        if _evaluate(step.condition, run) is False:
+        if (yield from _evaluate(step.condition, run)) is False:
             break
-        slots[step.accumulator] = _evaluate(step.step, run)
-    result = _evaluate(step.result, run)
+        slots[step.accumulator] = yield from _evaluate(step.step, run)
+        if run.cost >= run.rest_at:
+            yield
+            run.rest_at = run.cost + TURN_STEPS
+    result = yield from _evaluate(step.result, run)
     return list(result) if type(result) is Accumulating else result
 
 
@@ -369,7 +393,7 @@ def entries(over: Value, pairs: bool) -> Iterable[tuple[Value, Value]]:
     return list(enumerate(over)) if pairs else [(element, None) for element in over]
 
 
-_EVALUATORS: dict[type[Step], Callable[[Any, Run], Value]] = {
+_EVALUATORS: dict[type[Step], Callable[[Any, Run], Resting[Value]]] = {
     Constant: _constant,
     Attribute: _attribute,
     Logic: _logic,

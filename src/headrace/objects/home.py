@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from headrace.api.kinds import Kind
 from headrace.objects.caller import Caller as Caller
 from headrace.objects.registry import Registry, Served
+from headrace.objects.turns import Turns
 from headrace.objects.verdicts import Verdicts
 from headrace.store.protocol import BadRequest, NotFound
 from headrace.store.rows import Key, Rows
@@ -20,6 +21,7 @@ class Home:
     wall: Callable[[], float]
     new_uid: Callable[[], str]
     verdicts: Verdicts = field(default_factory=Verdicts)
+    turns: Turns = field(default_factory=Turns)
 
     def served(self, kind: Kind) -> Served:
         found = self.registry.of(kind)

@@ -4,6 +4,7 @@ Source: the registry strategies of Kubernetes. An object given here is a fresh c
 """
 
 from headrace.api.objects import Object
+from headrace.api.resting import Resting
 from headrace.ledger.node import Shortfall
 from headrace.objects.caller import Caller
 from headrace.objects.validation import names
@@ -65,6 +66,10 @@ class Strategy:
         else:
             self.validate(obj, errors)
             self.validate_update(obj, old, errors)
+
+    def judging(self, subresource: str, obj: Object, old: Object | None, errors: FieldErrors) -> Resting[None] | None:
+        """Rules that may take long, beside the old object where there is one. All other validation has run."""
+        return None
 
     def name_errors(self, name: str) -> list[str]:
         return names.dns_subdomain(name)

@@ -26,6 +26,7 @@ from headrace.store.rows import Body, Key, Write
 
 OBJECT_META = META + "ObjectMeta"
 ATTEMPTS = 50
+LONG_ATTEMPTS = 5  # where each takes more than one turn on the event loop
 NAME_ATTEMPTS = 8
 SPEC_WRITERS = ("", "resize")
 """Ways to change what is wanted. Binding also writes into the spec, but a new node is no new wish."""
@@ -102,7 +103,7 @@ async def create(home: Home, served: Served, given: Object, namespace: str, call
     for attempt in range(NAME_ATTEMPTS):
         if generate:
             meta["name"] = generated_names.name(meta["generateName"], home.new_uid())
-        prepared = _prepared(home, served, clone(obj) if generate else obj, caller)
+        prepared = await _prepared(home, served, clone(obj) if generate else obj, caller)
         try:
             revision = await _commit_new(home, served, prepared, caller)
         except Conflict:
@@ -140,7 +141,7 @@ def _exists(served: Served, name: str, generated: bool) -> AlreadyExists:
     return refusals.already_exists(served.kind, name)
 
 
-def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> Object:
+async def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> Object:
     """A new object with all that makes it one, valid and admitted. It is the one given."""
     meta, strategy = obj["metadata"], served.strategy
     for part in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
@@ -163,8 +164,11 @@ def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> Object
     strategy.validate(obj, errors)
     if not strategy.judges_metadata and not errors:
         metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
+    rested = await home.turns.finish(strategy.judging("", obj, None, errors))
     if errors:
         raise refusals.invalid(served.kind, meta.get("name", ""), errors)
+    if rested:  # its namespace or its definition may have begun to end meanwhile
+        admission.admit_new(home, home.served(served.kind), obj)
     return obj
 
 
@@ -227,20 +231,26 @@ class Update:
 async def update(home: Home, served: Served, wanted: Update, caller: Caller) -> Object:
     """Apply a change. Raises Conflict at once if a version was asked for that the object no longer has."""
     key = key_of(served, wanted.name, wanted.namespace)
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         row = home.rows.get(key)
         if row is None:
             raise refusals.not_found(served.kind, wanted.name)
         old = decode(row.body)
         if wanted.version is not None and wanted.version != str(row.revision):
             raise refusals.conflict(served.kind, wanted.name)
-        changed = _changed(home, served, old, wanted, caller)
+        errors = FieldErrors()
+        changed = _changed(home, served, old, wanted, caller, errors)
         if changed is None:
             return shown_object(served, old)
+        rested = await home.turns.finish(served.strategy.judging(wanted.subresource, changed, old, errors))
+        if errors:
+            raise refusals.invalid(served.kind, wanted.name, errors)
+        now = format_time(home.wall())
+        managed_fields.record(served, old, changed, caller.field_manager, now, wanted.subresource)
         try:
             return await _commit_change(home, served, key, row.revision, changed, caller)
         except Conflict:
-            if wanted.version is not None:
+            if wanted.version is not None or (rested and attempt + 1 >= LONG_ATTEMPTS):
                 raise refusals.conflict(served.kind, wanted.name) from None
     raise refusals.conflict(served.kind, wanted.name)
 
@@ -254,11 +264,15 @@ async def _commit_change(home: Home, served: Served, key: Key, revision: int, ob
     return _answer(served, obj, await commit(home, Write(key, revision, body_of(served, obj), obj), caller.dry_run))
 
 
-def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Caller) -> Object | None:
-    """The object after the change, valid; None if it changes nothing. Raises Conflict on a stale version in it."""
+def _changed(
+    home: Home, served: Served, old: Object, wanted: Update, caller: Caller, errors: FieldErrors
+) -> Object | None:
+    """The object after the change, judged but for what takes long; None if it changes nothing.
+
+    Raises Conflict on a stale version in it.
+    """
     obj = _given(served, old, wanted, caller)
     strategy, was = served.strategy, old["metadata"]
-    errors = FieldErrors()
     if wanted.subresource in SPEC_WRITERS:
         strategy.default(obj)
     if wanted.subresource:
@@ -277,10 +291,6 @@ def _changed(home: Home, served: Served, old: Object, wanted: Update, caller: Ca
         metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     strategy.judge_caller(wanted.subresource, "update" if wanted.whole else "patch", obj, old, caller, errors)
-    if errors:
-        raise refusals.invalid(served.kind, wanted.name, errors)
-    now = format_time(home.wall())
-    managed_fields.record(served, old, obj, caller.field_manager, now, wanted.subresource)
     return obj
 
 

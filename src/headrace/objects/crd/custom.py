@@ -1,20 +1,20 @@
 """The strategy of objects of a custom kind, made from one version of its definition."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from headrace.api.objects import Object
+from headrace.api.resting import Resting
 from headrace.objects.crd import pruning, values
 from headrace.objects.crd.structural import Schema, has_rules
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import Rule
 
-OWN = ("metadata", "status")
+if TYPE_CHECKING:
+    from headrace.objects.crd.judging import Judge
 
-Judge = Callable[[Object, Object | None, FieldErrors], None]
-"""Adds what the rules of a schema find in an object, beside the old one where there is one."""
+OWN = ("metadata", "status")
 
 
 class CustomStrategy(Strategy):
@@ -31,7 +31,6 @@ class CustomStrategy(Strategy):
         self._schema = schema
         self._selectable = selectable
         self._rule = rule
-        self._validate: values.Validate | None = None
         self._judge: Judge | None = None
 
     def prune(self, obj: Object) -> list[str]:
@@ -42,21 +41,33 @@ class CustomStrategy(Strategy):
         pruning.default(obj, self._schema)
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
-        self._judged(obj, None, errors)
-
-    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
-        self._judged(obj, old, errors)
-
-    def _judged(self, obj: Object, old: Object | None, errors: FieldErrors) -> None:
-        if self._validate is None:
-            self._validate = values.compiled(_without_metadata(self._schema))
-            # A rule of our own says all that the schema's rules say, which are for homes that are not ours.
-            self._judge = None if self._rule is not None else _judge_of(self._schema)
         self._validate(obj, errors)
-        if self._judge is not None:
-            self._judge(obj, old, errors)
         if self._rule is not None and not errors:
             self._rule(obj.get("spec") or {}, errors)
+
+    def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
+        self.validate(obj, errors)
+
+    def judging(self, subresource: str, obj: Object, old: Object | None, errors: FieldErrors) -> Resting[None] | None:
+        return self._judged(obj, old, errors) if self._has_rules else None
+
+    @cached_property
+    def _validate(self) -> values.Validate:
+        return values.compiled(_without_metadata(self._schema))
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        """A rule of our own says all that the schema's rules say, which are for homes that are not ours."""
+        return self._rule is None and has_rules(self._schema)
+
+    def _judged(self, obj: Object, old: Object | None, errors: FieldErrors) -> Resting[None]:
+        # Not at the top: few kinds have rules, and CEL would be a fifth of what a start reads.
+        from headrace.objects.crd import judging
+
+        if self._judge is None:
+            self._judge = yield from judging.judge_of(self._schema)
+        if self._judge is not None:
+            yield from judging.judge(self._judge, obj, old, errors)
 
     def prepare_create(self, obj: Object) -> None:
         if self.has_status:
@@ -79,16 +90,6 @@ class CustomStrategy(Strategy):
 
     def selectable_fields(self) -> tuple[str, ...]:
         return self._selectable
-
-
-def _judge_of(schema: Schema) -> Judge | None:
-    if not has_rules(schema):
-        return None
-    # Not at the top: few kinds have rules, and CEL would be a fifth of what a start reads.
-    from headrace.objects.crd import judging
-
-    found = judging.judge_of(schema)
-    return None if found is None else partial(judging.judge, found)
 
 
 def _without_metadata(schema: Schema) -> Schema:

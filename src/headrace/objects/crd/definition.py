@@ -5,6 +5,7 @@ from typing import Any
 
 from headrace.api import kinds
 from headrace.api.objects import Object
+from headrace.api.resting import Resting
 from headrace.objects.bodies import decode
 from headrace.objects.conditions import set_condition
 from headrace.objects.crd import defaults, structural
@@ -59,17 +60,14 @@ class DefinitionStrategy(Strategy):
         wanted = f"{given.get('plural', '')}.{spec.get('group', '')}"
         if obj["metadata"].get("name", "") != wanted:
             errors.invalid("metadata.name", obj["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
-        self._rules(obj, errors)
 
     def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
         """A name cannot change, and what it is made of is immutable too: so it is not judged again."""
-        if subresource:
-            self.validate_status(obj, old, errors)
-        else:
-            self._rules(obj, errors)
-            self.validate_update(obj, old, errors)
 
-    def _rules(self, obj: Object, errors: FieldErrors) -> None:
+    def judging(self, subresource: str, obj: Object, old: Object | None, errors: FieldErrors) -> Resting[None] | None:
+        return None if subresource else self._judged(obj, old, errors)
+
+    def _judged(self, obj: Object, old: Object | None, errors: FieldErrors) -> Resting[None]:
         spec, given = obj["spec"], obj["spec"]["names"]
         _group(spec.get("group", ""), errors)
         scope = spec.get("scope", "")
@@ -80,11 +78,13 @@ class DefinitionStrategy(Strategy):
         versions = spec.get("versions") or []
         _versions(versions, errors)
         for path, version in _placed(versions):
-            _version(path, version, errors)
+            yield from _version(path, version, errors)
         _names(given, errors)
         _stored((obj.get("status") or {}).get("storedVersions") or [], versions, errors)
         if spec["conversion"].get("strategy") != "None":
             errors.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy", ""), ("None",))
+        if old is not None:
+            self.validate_update(obj, old, errors)
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         for path, now, was in (
@@ -182,7 +182,7 @@ def _placed(versions: list[Any]) -> list[tuple[Callable[[str], str], dict[str, A
     return [(of(at), version) for at, version in enumerate(versions)]
 
 
-def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldErrors) -> None:
+def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldErrors) -> Resting[None]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     here = f"{path('schema')}.openAPIV3Schema"
     if schema is None:
@@ -195,7 +195,7 @@ def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldE
         if len(errors.causes) == found and structural.has_rules(schema):
             from headrace.objects.crd import rules  # with CEL, which a start does without
 
-            rules.check(schema, here, errors)
+            yield from rules.check(schema, here, errors)
     _subresources(version.get("subresources") or {}, path("subresources"), errors)
     for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
         _column(column, f"{path('additionalPrinterColumns')}[{number}]", errors)

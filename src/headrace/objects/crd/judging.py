@@ -1,19 +1,21 @@
 """Objects of a custom kind judged by the rules of their schema, with the old object where there is one.
 
 Source: apiextensions-apiserver's schema/cel/validation.go. A rule that fails on a part which did not change is let pass
-(ratcheting), so that tightening a definition leaves what is stored alone.
+(ratcheting), so that tightening a definition leaves what is stored alone. Rules may cost far more than a turn on the
+event loop, and so may reading a large object: all of this is work that rests.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.api.resting import Resting, Turn
 from headrace.cel import counting
 from headrace.cel.errors import CostLimitExceeded, EvaluationError
 from headrace.cel.plan import Plan
 from headrace.cel.values import NONE, Optional, Value
-from headrace.objects.crd.cel_values import value_of
+from headrace.objects.crd.cel_values import UNREAD, element_of, field_of, value_of
 from headrace.objects.crd.rules import CALL_COST, MAP_TYPE, Rule, compiled
 from headrace.objects.crd.sameness import as_key
 from headrace.objects.crd.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, Schema
@@ -48,104 +50,143 @@ class Judge:
 
 
 @dataclass(slots=True)
+class _Part:
+    """A part of an object: as it is in JSON and, once a rule has asked for it, as the value it is to expressions."""
+
+    data: Any
+    value: Value = UNREAD
+
+
+@dataclass(slots=True)
 class _Run:
     errors: FieldErrors
     budget: int = OBJECT_COST
+    turn: Turn = field(default_factory=Turn)
 
 
-def judge_of(schema: Schema) -> Judge | None:
+def judge_of(schema: Schema) -> Resting[Judge | None]:
     """The judge of whole objects, or None for a schema without rules."""
     return _judge(schema, root=True)
 
 
-def judge(found: Judge, obj: Any, old: Any, errors: FieldErrors) -> None:
+def judge(found: Judge, obj: Any, old: Any, errors: FieldErrors) -> Resting[None]:
     """Add what the rules find; `old` is None for a new object. No rule runs on what does not keep to the schema."""
     if any(cause.reason in _BLOCKING for cause in errors.causes):
         errors.invalid(ROOT, None, _UNCHECKED)
         return
+    was = None if old is None else _Part(old)
     with suppress(_GiveUp):
-        _visit(found, "", obj, old, old is not None and obj == old, _Run(errors))
+        yield from _visit(found, "", _Part(obj), was, old is not None and obj == old, _Run(errors))
 
 
-def _judge(schema: Schema, *, root: bool) -> Judge | None:
-    rules = compiled(schema, root=root)
+def _judge(schema: Schema, *, root: bool) -> Resting[Judge | None]:
+    rules = yield from compiled(schema, root=root)
     made = Judge(schema, root, rules, any(rule.uses_old or rule.words is not None for rule in rules))
     for name, inner in (schema.get("properties") or {}).items():
-        below = _judge(inner, root=bool(inner.get(EMBEDDED)))
+        below = yield from _judge(inner, root=bool(inner.get(EMBEDDED)))
         if below is not None:
             made.properties[name] = below
     others, items = schema.get("additionalProperties"), schema.get("items")
-    made.others = _judge(others, root=bool(others.get(EMBEDDED))) if isinstance(others, dict) else None
-    made.items = _judge(items, root=bool(items.get(EMBEDDED))) if isinstance(items, dict) else None
+    if isinstance(others, dict):
+        made.others = yield from _judge(others, root=bool(others.get(EMBEDDED)))
+    if isinstance(items, dict):
+        made.items = yield from _judge(items, root=bool(items.get(EMBEDDED)))
     return made if made.rules or made.properties or made.others or made.items else None
 
 
-def _visit(found: Judge, path: str, value: Any, old: Any, same: bool, run: _Run) -> None:
-    """`same`: the value, or the nearest part above it that has an old one, is as it was."""
-    if value is None:
+def _visit(found: Judge, path: str, part: _Part, was: _Part | None, same: bool, run: _Run) -> Resting[None]:
+    """`same`: the part, or the nearest above it that has an old one, is as it was."""
+    if part.data is None:
         return
+    if run.turn.is_over():
+        yield
     if found.rules:
-        _evaluate(found, path, value, old, same, run)
-    if isinstance(value, dict):
-        _visit_map(found, path, value, old if isinstance(old, dict) else {}, same, run)
-    elif isinstance(value, list) and found.items is not None:
-        before = _by_key(found.schema, old)
-        for at, item in enumerate(value):
-            was = before(item)
-            _visit(found.items, f"{path}[{at}]", item, was, same if was is None else item == was, run)
+        yield from _evaluate(found, path, part, was, same, run)
+    if isinstance(part.data, dict):
+        yield from _visit_map(found, path, part, was, same, run)
+    elif isinstance(part.data, list) and found.items is not None:
+        keys = found.schema.get(LIST_KEYS) or ()
+        before = yield from _by_key(found.schema, was, run)
+        for at, item in enumerate(part.data):
+            earlier = before.get(_key(item, keys)) if before else None
+            here = _Part(item, element_of(part.value, at))
+            yield from _visit(found.items, f"{path}[{at}]", here, earlier, _is_same(same, here, earlier), run)
 
 
-def _visit_map(found: Judge, path: str, value: dict[str, Any], old: dict[str, Any], same: bool, run: _Run) -> None:
+def _visit_map(found: Judge, path: str, part: _Part, was: _Part | None, same: bool, run: _Run) -> Resting[None]:
     related = found.schema.get(MAP_TYPE) in (None, "granular", "atomic")
-    for name, item in value.items():
+    for name, item in part.data.items():
         if name in found.properties:
-            below, here = found.properties[name], f"{path}.{name}" if path else name
+            below, inner = found.properties[name], f"{path}.{name}" if path else name
         elif found.others is not None:
-            below, here = found.others, f"{path}[{name}]"
+            below, inner = found.others, f"{path}[{name}]"
         else:
             continue
-        was = old.get(name) if related else None
-        _visit(below, here, item, was, same if was is None else item == was, run)
+        here = _Part(item, field_of(part.value, name, found.schema, root=found.root))
+        earlier = _field(found, was, name) if related else None
+        yield from _visit(below, inner, here, earlier, _is_same(same, here, earlier), run)
 
 
-def _by_key(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Finds the old element with the same keys; only lists of maps have such."""
+def _is_same(above: bool, part: _Part, was: _Part | None) -> bool:
+    return above or (was is not None and bool(part.data == was.data))
+
+
+def _field(found: Judge, whole: _Part | None, name: str) -> _Part | None:
+    data = whole.data.get(name) if whole is not None and isinstance(whole.data, dict) else None
+    if whole is None or data is None:
+        return None
+    return _Part(data, field_of(whole.value, name, found.schema, root=found.root))
+
+
+def _by_key(schema: Schema, old: _Part | None, run: _Run) -> Resting[Mapping[Hashable, _Part]]:
+    """The old elements by what tells them apart, their keys; only lists of maps have such."""
+    known: dict[Hashable, _Part] = {}
+    if old is None or schema.get(LIST_TYPE) != "map" or not isinstance(old.data, list):
+        return known
     keys = schema.get(LIST_KEYS) or ()
-    if schema.get(LIST_TYPE) != "map" or not isinstance(old, list):
-        return lambda item: None
-
-    def key(item: Any) -> Hashable:
-        return as_key([item.get(name) for name in keys]) if isinstance(item, dict) else None
-
-    known: dict[Hashable, Any] = {}
-    for each in old:
-        known.setdefault(key(each), each)
+    for at, each in enumerate(old.data):
+        if run.turn.is_over():
+            yield
+        known.setdefault(_key(each, keys), _Part(each, element_of(old.value, at)))
     known.pop(None, None)
-    return lambda item: known.get(key(item))
+    return known
 
 
-def _evaluate(found: Judge, path: str, value: Any, old: Any, same: bool, run: _Run) -> None:
+def _key(item: Any, keys: Sequence[str]) -> Hashable:
+    return as_key([item.get(name) for name in keys]) if isinstance(item, dict) else None
+
+
+def _read(part: _Part, found: Judge, run: _Run) -> Resting[Value]:
+    """The value of a part, read once however many rules and levels ask for it."""
+    if part.value is UNREAD:
+        part.value = yield from value_of(part.data, found.schema, run.turn, root=found.root)
+    return part.value
+
+
+def _evaluate(found: Judge, path: str, part: _Part, was: _Part | None, same: bool, run: _Run) -> Resting[None]:
     kind = found.schema.get("type", "")
-    shown = OMITTED if kind in ("object", "array") else value
-    self_value = value_of(value, found.schema, root=found.root)
-    old_value = value_of(old, found.schema, root=found.root) if found.looks_back and old is not None else None
+    shown = OMITTED if kind in ("object", "array") else part.data
+    self_value = yield from _read(part, found, run)
+    old_value = (yield from _read(was, found, run)) if found.looks_back and was is not None else None
     for rule in found.rules:
-        if rule.uses_old and old is None and not rule.optional_old:
+        if rule.uses_old and was is None and not rule.optional_old:
             continue
-        before = (NONE if old is None else Optional(old_value)) if rule.optional_old else old_value
-        result = _spent(rule.condition, [self_value, before], run, path, kind)
+        before = (NONE if was is None else Optional(old_value)) if rule.optional_old else old_value
+        result = yield from _spent(rule.condition, [self_value, before], run, path, kind)
         if result is True:
             continue
         if isinstance(result, EvaluationError):
             _tell_error(result, rule, path, kind, run)
             continue
-        message = _words(rule, [self_value, old_value], path, kind, run) or rule.message or f"failed rule: {rule.text}"
+        said = yield from _words(rule, [self_value, old_value], path, kind, run)
         if rule.uses_old or not same:
+            message = said or rule.message or f"failed rule: {rule.text}"
             _tell(rule, _joined(path, rule.place) or ROOT, shown, message, run.errors)
 
 
-def _spent(plan: Plan, inputs: list[Value], run: _Run, path: str, kind: str) -> Value:
-    result, books = counting.evaluate(plan, inputs, CALL_COST)
+def _spent(plan: Plan, inputs: list[Value], run: _Run, path: str, kind: str) -> Resting[Value]:
+    result, books = yield from counting.evaluating(plan, inputs, CALL_COST, run.turn.left)
+    run.turn.left = books.rest_at - books.cost
     if books.cost > run.budget:
         run.errors.invalid(path or ROOT, kind, _OUT_OF_BUDGET)
         raise _GiveUp
@@ -166,11 +207,11 @@ def _tell_error(error: EvaluationError, rule: Rule, path: str, kind: str, run: _
         run.errors.invalid(path or ROOT, kind, f"{said} evaluating rule: {name}")
 
 
-def _words(rule: Rule, inputs: list[Value], path: str, kind: str, run: _Run) -> str:
+def _words(rule: Rule, inputs: list[Value], path: str, kind: str, run: _Run) -> Resting[str]:
     """What the rule's messageExpression says, or nothing where it fails to say it."""
     if rule.words is None:
         return ""
-    said = _spent(rule.words, inputs, run, path, kind)
+    said = yield from _spent(rule.words, inputs, run, path, kind)
     text = said.strip() if isinstance(said, str) else ""
     return "" if len(text.encode()) > MESSAGE_BYTES or "\n" in text else text
 

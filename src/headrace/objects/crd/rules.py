@@ -1,16 +1,19 @@
 """Rules in a schema (`x-kubernetes-validations`): compiled, and checked where a definition brings them.
 
+Compiling one takes milliseconds and a schema may have thousands, so this work rests after each.
 Source: apiextensions-apiserver (pkg/apiserver/schema/cel/compilation.go, validation.go of CustomResourceDefinitions).
 """
 
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from headrace.api.limits import BODY_BYTES
+from headrace.api.resting import Resting
 from headrace.cel import types
 from headrace.cel.checker import check as check_types
 from headrace.cel.declarations import Function
@@ -55,37 +58,41 @@ class _Compiled:
     uses_old: bool
 
 
-def compiled(schema: Schema, *, root: bool) -> tuple[Rule, ...]:
+def compiled(schema: Schema, *, root: bool) -> Resting[tuple[Rule, ...]]:
     """The rules of this node of a schema. One that does not compile is left out: its definition was refused."""
     given: list[dict[str, Any]] = schema.get(RULES) or []
-    found = declared(schema, "selfType", root=root) if given else None
-    return () if found is None else tuple(_rules(given, found, schema))
-
-
-def _rules(given: list[dict[str, Any]], self_type: Declared, schema: Schema) -> Iterator[Rule]:
+    self_type = declared(schema, "selfType", root=root) if given else None
+    if self_type is None:
+        return ()
     environment_of = _environments(self_type, STORED)
+    found = []
     for each in given:
-        names = environment_of(each)
-        try:
-            condition = _expression(each["rule"], names, types.BOOL)
-        except CompileError:
-            continue
-        try:
-            words = (
-                _expression(each["messageExpression"], names, types.STRING) if each.get("messageExpression") else None
-            )
-        except CompileError:
-            words = None
-        yield Rule(
-            each["rule"].strip(),
-            each.get("message", "").strip(),
-            each.get("reason") or "FieldValueInvalid",
-            field_path(each.get("fieldPath", ""), schema) or "",
-            bool(each.get("optionalOldSelf")),
-            condition.uses_old,
-            condition.plan,
-            None if words is None else words.plan,
-        )
+        rule = _rule(each, environment_of(each), schema)
+        if rule is not None:
+            found.append(rule)
+        yield
+    return tuple(found)
+
+
+def _rule(given: dict[str, Any], names: Environment, schema: Schema) -> Rule | None:
+    try:
+        condition = _expression(given["rule"], names, types.BOOL)
+    except CompileError:
+        return None
+    words = None
+    if given.get("messageExpression"):
+        with suppress(CompileError):
+            words = _expression(given["messageExpression"], names, types.STRING).plan
+    return Rule(
+        given["rule"].strip(),
+        given.get("message", "").strip(),
+        given.get("reason") or "FieldValueInvalid",
+        field_path(given.get("fieldPath", ""), schema) or "",
+        bool(given.get("optionalOldSelf")),
+        condition.uses_old,
+        condition.plan,
+        words,
+    )
 
 
 def _environments(self_type: Declared, functions: Mapping[str, Function]) -> Callable[[dict[str, Any]], Environment]:
@@ -123,10 +130,10 @@ class _Place:
     unrelated: str = ""
 
 
-def check(schema: Schema, path: str, errors: FieldErrors) -> None:
+def check(schema: Schema, path: str, errors: FieldErrors) -> Resting[None]:
     """Everything that is wrong with the rules of a definition's schema, which is structural."""
     costs: list[tuple[int, str]] = []
-    _check(schema, _Place(path, root=True), costs, errors)
+    yield from _check(schema, _Place(path, root=True), costs, errors)
     total = min(sum(cost for cost, _ in costs), _LARGEST)
     if total > DEFINITION_COST:
         telling = [each for each in costs if each[0] >= DEFINITION_COST // 100]
@@ -138,9 +145,11 @@ def check(schema: Schema, path: str, errors: FieldErrors) -> None:
         errors.forbidden(path, _too_costly(what, total, DEFINITION_COST))
 
 
-def _check(schema: Schema, place: _Place, costs: list[tuple[int, str]], errors: FieldErrors) -> bool:
+def _check(schema: Schema, place: _Place, costs: list[tuple[int, str]], errors: FieldErrors) -> Resting[bool]:
     """Whether the forms of all rules here and below are right; only then are those here compiled."""
-    right = all([_check(inner, below, costs, errors) for inner, below in _below(schema, place)])
+    right = True
+    for inner, below in _below(schema, place):
+        right &= yield from _check(inner, below, costs, errors)
     given = schema.get(RULES) or ()
     for at, rule in enumerate(given):
         right &= _form(rule, schema, f"{place.path}.{RULES}[{at}]", errors)
@@ -149,6 +158,7 @@ def _check(schema: Schema, place: _Place, costs: list[tuple[int, str]], errors: 
         environment_of = _environments(found, ADMISSION)
         for at, rule in enumerate(given):
             _judge(rule, environment_of(rule), found.smallest, place, f"{place.path}.{RULES}[{at}]", costs, errors)
+            yield
     return right
 
 

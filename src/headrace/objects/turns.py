@@ -1,0 +1,21 @@
+"""Long work on the event loop: all who have such work together hold the loop for one turn, then others are served."""
+
+import asyncio
+
+from headrace.api.resting import Resting
+
+
+class Turns:
+    """Whose turn it is, in order of asking."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def finish(self, work: Resting[None] | None) -> bool:
+        """Do all of it, the first turn at once. Whether it took more than that: then others may have written."""
+        rested = False
+        for _ in work or ():
+            rested = True
+            async with self._turn:
+                await asyncio.sleep(0)
+        return rested

@@ -147,8 +147,12 @@ class Exchange:
 
     def write(self, piece: bytes) -> None:
         """A piece of a stream, not empty."""
+        self.write_chunk(chunk_of(piece))
+
+    def write_chunk(self, chunk: bytes) -> None:
+        """A piece as `chunk_of` frames it: the same bytes for each stream that has it."""
         if self._chunked and not self.disconnected:
-            self._connection.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self._connection.write(chunk)
 
     @property
     def keeps_up(self) -> bool:
@@ -184,6 +188,10 @@ class Exchange:
     def _end(self) -> None:
         self.ended = True
         self._connection.answered(self)
+
+
+def chunk_of(piece: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(piece), piece)
 
 
 def _line(value: bytes) -> bytes:

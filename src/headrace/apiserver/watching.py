@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from headrace.apiserver.answers import Line, Stream
+from headrace.apiserver.exchange import chunk_of
 from headrace.apiserver.listing import partial_object
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import Request
@@ -30,6 +31,7 @@ class Watching:
     def __init__(self, store: LocalStore, printing: Printing) -> None:
         self._store = store
         self._printing = printing
+        self._chunks = _Chunks()
 
     async def listed(self, request: Request, served: Served) -> Bodies:
         """Bodies, revision, resume token, remaining count. Raises Gone, BadRequest, or a 504 Failure for the future."""
@@ -70,15 +72,35 @@ class Watching:
         if request.name:
             # Always: it is this name that was authorised, whatever else the selector says.
             fields = f"{fields},metadata.name={request.name}" if fields else f"metadata.name={request.name}"
-        watch = _Watch(self._store, self._printing, request, served, fields)
+        watch = _Watch(self._store, self._printing, request, served, fields, self._chunks)
         await watch.begin()
         return Stream(watch.lines(), "watch", seconds=seconds, line=watch.line)
+
+
+class _Chunks:
+    """The last change as it is written to watchers: those that see it as it is stored are all sent the same bytes."""
+
+    def __init__(self) -> None:
+        self._event, self._body, self._chunk = "", b"", b""
+
+    def of(self, event: str, body: bytes) -> bytes:
+        if body is not self._body or event != self._event:
+            self._event, self._body, self._chunk = event, body, chunk_of(_line(event, body))
+        return self._chunk
 
 
 class _Watch:
     """One open watch."""
 
-    def __init__(self, store: LocalStore, printing: Printing, request: Request, served: Served, fields: str) -> None:
+    def __init__(
+        self,
+        store: LocalStore,
+        printing: Printing,
+        request: Request,
+        served: Served,
+        fields: str,
+        chunks: _Chunks,
+    ) -> None:
         self._store = store
         self._request = request
         self._served = served
@@ -86,6 +108,7 @@ class _Watch:
         self._labels = request.query.get("labelSelector", "")
         self._bookmarks = request.flag("allowWatchBookmarks") and request.form != "table"
         self._form = _former(printing, request, served)
+        self._chunks = chunks
         self._page_now: Bodies | None = None
         self._events: AsyncIterator[tuple[str, bytes]] | None = None
         self._tells_end = False
@@ -123,7 +146,7 @@ class _Watch:
         while True:
             bodies, revision, resume, _ = page
             for body in bodies:
-                yield _line("ADDED", self._form(body))
+                yield _line("ADDED", self._formed(body))
             if not resume:
                 break
             page = await self._page(resume, INITIAL_PAGE)
@@ -151,12 +174,16 @@ class _Watch:
             take=self._take,
         )
 
+    def _formed(self, body: bytes) -> bytes:
+        return body if self._form is None else self._form(body)
+
     def _take(self, event: str, body: bytes) -> bool:
         """Write an event that comes while `lines` waits for one."""
         exchange = self.line.exchange
         if exchange is None or not exchange.keeps_up:
             return False
-        exchange.write(_line(event, self._form(body)))
+        form = self._form
+        exchange.write_chunk(self._chunks.of(event, body) if form is None else chunk_of(_line(event, form(body))))
         return True
 
     async def _told(self, events: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[bytes]:
@@ -164,7 +191,7 @@ class _Watch:
         told = clock()
         async for event, body in events:
             if event != "BOOKMARK":
-                yield _line(event, self._form(body))
+                yield _line(event, self._formed(body))
             elif self._bookmarks and clock() - told >= LEAST_BETWEEN_BOOKMARKS_SECONDS:
                 told = clock()
                 revision = str(orjson.loads(body)["metadata"]["resourceVersion"])
@@ -178,12 +205,13 @@ class _Watch:
         return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
 
 
-def _former(printing: Printing, request: Request, served: Served) -> Callable[[bytes], bytes]:
+def _former(printing: Printing, request: Request, served: Served) -> Callable[[bytes], bytes] | None:
+    """None: objects are shown as they are."""
     if request.form == "table":
         return printing.row_tables(request, served)
     if request.form == "metadata":
         return lambda body: orjson.dumps(partial_object(orjson.loads(body)))
-    return lambda body: body
+    return None
 
 
 def _line(event: str, body: bytes) -> bytes:

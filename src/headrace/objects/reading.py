@@ -126,10 +126,12 @@ def watch_bodies(
 
 
 def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Change], bool]:
+    as_stored = shown_as_stored(served)
+
     def offer(change: Change) -> bool:
         try:
             event = _event(change, match)
-            return event is None or take(event[0], shown(served, event[1]))
+            return event is None or take(event[0], event[1] if as_stored else shown(served, event[1]))
         except Exception:  # it happens again where the reader reads it, and there it is the reader's, not the writer's
             return False
 

@@ -8,6 +8,7 @@ import pytest
 from headrace.devices.allocate.allocator import Allocated, GaveUp, Outcome, Search, Unsatisfiable
 from headrace.devices.allocate.answers import inventory_of
 from headrace.devices.allocate.fast import FastWalk
+from headrace.devices.allocate.inventory import Inventory
 from tests.devices.allocate.scenarios import case
 from tests.devices.allocate.shapes import EVERYDAY, EXPLODING, GPU, claim, gpus, want
 from tests.devices.allocate.shapes import case as shape
@@ -16,8 +17,12 @@ PLAIN_LIMIT = 100_000
 
 
 def solved(problem: dict[str, Any], *, is_plain: bool = False, limit: int = PLAIN_LIMIT) -> tuple[Search, Outcome]:
+    return ended(problem, inventory_of(problem), is_plain=is_plain, limit=limit)
+
+
+def ended(problem: dict[str, Any], inventory: Inventory, *, is_plain: bool, limit: int) -> tuple[Search, Outcome]:
     ids = (f"share-{number}" for number in count())
-    search = Search(problem["nodes"][0], problem["claims"], inventory_of(problem), ids, limit, is_plain=is_plain)
+    search = Search(problem["nodes"][0], problem["claims"], inventory, ids, limit, is_plain=is_plain)
     while (outcome := search.run()) is None:
         pass
     return search, outcome
@@ -31,6 +36,18 @@ def test_random_cases_have_the_outcome_of_the_plain_walk(block: int, error_rate:
         _, plain = solved(problem, is_plain=True)
         if not isinstance(plain, GaveUp):
             assert solved(problem)[1] == plain, seed
+
+
+@pytest.mark.parametrize("error_rate", [0.02, 0.2])
+def test_what_earlier_demands_found_out_about_the_devices_changes_no_outcome(error_rate: float) -> None:
+    for seed in range(20_000, 20_150):
+        problem = case(seed, error_rate=error_rate)
+        inventory = inventory_of(problem)
+        for other in range(seed, seed + 8):
+            asked = {**problem, "claims": case(other)["claims"]}
+            _, plain = ended(asked, inventory, is_plain=True, limit=PLAIN_LIMIT)
+            if not isinstance(plain, GaveUp):
+                assert ended(asked, inventory, is_plain=False, limit=PLAIN_LIMIT)[1] == plain, (seed, other)
 
 
 def test_many_devices_have_the_outcome_of_the_plain_walk_where_that_ends() -> None:

@@ -231,21 +231,23 @@ class Inventory:
         view = self.views.get(name)
         return self.ordinary(name) is None if view is None else view.has_invalid
 
-    def _onlookers(self, pool: PoolID) -> list[str]:
+    def _onlookers(self, pool: PoolID) -> dict[str, None]:
         """The nodes for which something of the pool counts: that saw it, or have a slice of it."""
         names = dict.fromkeys(self._seen_by.get(pool, ()))
         for each in self._by_pool.get(pool, {}).values():
             if each.node_name:
                 names[each.node_name] = None
-        return list(names)
+        return names
 
     def _touch(self, each: Slice) -> None:
         """A slice came or went: all for whom its pool counts look again, and all nodes if it may be for any."""
         self._gathered.pop(each.id, None)
-        names = self._onlookers(each.id) if each.node_name else [*self.views, *self.nodes]
         if each.node_name:
-            names.append(each.node_name)
-        for name in dict.fromkeys(names):
+            names = self._onlookers(each.id)
+            names[each.node_name] = None
+        else:
+            names = dict.fromkeys((*self.views, *self.nodes))
+        for name in names:
             self._drop_view(name)
             self._changed(name)
 

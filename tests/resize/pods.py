@@ -29,9 +29,15 @@ def pod(
     restart_policy="Always",
     state=None,
     generation=2,
+    seen=0,
 ):
-    """cpu in millicores, memory in MiB. `admitted=None`: no record; `actual=None`: the node has told nothing yet."""
+    """cpu in millicores, memory in MiB. `admitted=None`: no record; `actual=None`: the node has told nothing yet.
+
+    `seen`: the generation that the node says it has seen.
+    """
     status = {"phase": "Running", "qosClass": qos}
+    if seen:
+        status["observedGeneration"] = seen
     told = {"name": "app"}
     if admitted is not None:
         told["allocatedResources"] = record(*admitted)

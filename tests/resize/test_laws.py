@@ -8,6 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.api import patches_strategic
 from headrace.ledger.pods import charged, contribution
+from headrace.node.admitted import held_to
+from headrace.node.pod import view
 from headrace.objects import schemas
 from headrace.resize.plan import Candidate, Seen, admitted, desired, plan, wishes
 from headrace.runtime.actions import Patch
@@ -100,6 +102,7 @@ class Resizing(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), wanted=sizes)
     def a_user_asks(self, name, wanted):
         self._pod(name)["spec"]["containers"][0]["resources"] = resources(*wanted)
+        self._pod(name)["metadata"]["generation"] += 1
 
     @rule()
     def the_controller_looks(self):
@@ -108,18 +111,31 @@ class Resizing(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def the_agent_begins_to_apply(self, name):
         if name not in self.under_way:
-            self.under_way[name] = self._pod(name)["status"]["containerStatuses"][0]["allocatedResources"]
+            self.under_way[name] = self._held_to(name)
 
     @rule(name=st.sampled_from(NAMES))
     def the_agent_is_done_and_reads_back(self, name):
-        allocated = self.under_way.pop(name, None)
-        if allocated is not None:
-            self.real[name] = self._size(allocated)
+        size = self.under_way.pop(name, None)
+        if size is not None:
+            self.real[name] = size
             self._pod(name)["status"]["containerStatuses"][0]["resources"] = resources(*self.real[name])
 
-    @staticmethod
-    def _size(allocated):
-        return int(allocated["cpu"].removesuffix("m")), int(allocated["memory"].removesuffix("Mi"))
+    @rule(name=st.sampled_from(NAMES))
+    def the_agent_fails(self, name):
+        self.under_way.pop(name, None)
+
+    @rule(name=st.sampled_from(NAMES))
+    def the_agent_tells_what_it_has_seen(self, name):
+        """As the agent does: of a growth that was taken back, only when no call that has begun can apply it yet."""
+        if name not in self.under_way:
+            pod = self._pod(name)
+            pod["status"]["observedGeneration"] = pod["metadata"]["generation"]
+
+    def _held_to(self, name):
+        pod = self._pod(name)
+        (main,) = view(pod).spec.containers
+        limits = held_to(main, pod["status"]["containerStatuses"][0])
+        return limits.cpu_milli, limits.memory_bytes // 2**20
 
     @invariant()
     def nothing_runs_beyond_what_the_books_hold(self):
@@ -128,8 +144,9 @@ class Resizing(RuleBasedStateMachine):
             has = held[f"Pod default/{name}"]
             assert has["cpu"] >= cpu
             assert has["memory"] >= memory * 1024 * 1024
-        for name, allocated in self.under_way.items():
-            assert held[f"Pod default/{name}"]["cpu"] >= self._size(allocated)[0]
+        for name, (cpu, memory) in self.under_way.items():
+            assert held[f"Pod default/{name}"]["cpu"] >= cpu
+            assert held[f"Pod default/{name}"]["memory"] >= memory * 1024 * 1024
 
     @invariant()
     def the_node_is_never_overcommitted(self):

@@ -116,6 +116,16 @@ SMALL, LARGE, HUGE = (500, 256), (3000, 256), (9000, 256)
             id="no shrink while the node is still growing it",
         ),
         pytest.param(
+            [pod(desired=SMALL, admitted=LARGE, actual=(1000, 256), seen=1)],
+            ["web: Deferred"],
+            id="no shrink while the node has seen an older wish alone",
+        ),
+        pytest.param(
+            [pod(desired=SMALL, admitted=LARGE, actual=(1000, 256), seen=2)],
+            ["web: admitted 500m 256Mi"],
+            id="a growth that was taken back before it was applied is given back once the node has seen so",
+        ),
+        pytest.param(
             [pod(desired=SMALL, admitted=(1000, 256), actual=LARGE)],
             ["web: admitted 500m 256Mi"],
             id="a further shrink while the first is still under way",

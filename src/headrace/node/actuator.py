@@ -44,6 +44,7 @@ class Actuator:
         self.problem: Problem | None = None
         self.in_force = -1  # the revision whose limits were read back
         self._runtime, self._tell, self._sync_seconds = runtime, tell, sync_seconds
+        self._is_open = False  # a call has had no answer: it may take effect yet
         self._lock, self._wake, self._passed = asyncio.Lock(), asyncio.Event(), asyncio.Event()
 
     @property
@@ -94,6 +95,9 @@ class Actuator:
                     if self.in_force == revision:
                         drifted = f"found {words(actual)}, put back {words(limits)}"
                     actual = await self._runtime.apply(self.id, limits)
+                elif self._is_open:
+                    actual = await self._runtime.apply(self.id, limits)
+                self._is_open = False
                 self._settle(limits, revision, actual)
             except NotRunning:  # it has ended: whoever holds this actuator will hear of it
                 return
@@ -107,6 +111,7 @@ class Actuator:
             except (Unreadable, OSError) as error:
                 self.problem = Problem("Error", f"what is in force cannot be read: {error}")
             except ApplyFailed as error:
+                self._is_open = self._is_open or not error.answered
                 kept = "the previous limits are in force" if error.restored else "they may be half applied"
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()

@@ -1,7 +1,10 @@
-"""From a Pod's resources to limits and back: what is admitted for a container, and what is told of what was read.
+"""From a Pod's resources to limits and back: what a container is held to, and what is told of what was read.
 
 Admitted is `status.containerStatuses[].allocatedResources` (keys cpu, memory, limits.cpu, limits.memory) as a whole
 where it is recorded, else the spec. Never the desired values of a resize that is not admitted yet.
+
+A container is held to what is admitted, but for a growth that is not in force and that nobody desires any more: that
+one is not applied. Once the agent has told that it has seen so (observedGeneration), the growth is given back.
 """
 
 from collections.abc import Mapping
@@ -17,8 +20,18 @@ SHARES_SLACK_MILLI = 2  # cpu.shares and cpu.weight are coarser than millicores
 
 
 def admitted(container: Container, status: Mapping[str, Any]) -> Limits:
-    """What the container must be held to."""
+    """What the container may have."""
     return _limits(allocated(container, status))
+
+
+def held_to(container: Container, status: Mapping[str, Any]) -> Limits:
+    """What the container must be held to."""
+    return _limits(_held_to(container, status))
+
+
+def is_given_back(container: Container, status: Mapping[str, Any]) -> bool:
+    """Whether a growth is admitted that is not to be applied any more."""
+    return _held_to(container, status) != allocated(container, status)
 
 
 def desired(container: Container) -> Limits:
@@ -43,7 +56,7 @@ def wants_restart(container: Container, status: Mapping[str, Any], id: str) -> b
     told = status.get("resources")
     if not told or str(status.get("containerID")).rpartition("/")[2] != id:  # nothing is told of this run yet
         return False
-    limits, is_told = admitted(container, status), _told(told)
+    limits, is_told = held_to(container, status), _told(told)
     cpu = (limits.cpu_milli, limits.cpu_shares_milli) != (is_told.cpu_milli, is_told.cpu_shares_milli)
     memory = _pages(limits.memory_bytes) != _pages(is_told.memory_bytes)
     restarting = {each.get("resourceName") for each in container.resize_policy if each.get("restartPolicy") == RESTART}
@@ -71,8 +84,8 @@ def is_met(limits: Limits, actual: Limits) -> bool:
 
 def reported(container: Container, status: Mapping[str, Any], actual: Limits) -> dict[str, dict[str, str]]:
     """`resources` of a container's status: limits as read back, requests as they are enforced (memory's are not)."""
-    amounts = allocated(container, status)
-    limits = admitted(container, status)
+    amounts = _held_to(container, status)
+    limits = _limits(amounts)
     told: dict[str, str] = {}
     if actual.cpu_milli is not None:
         same = actual.cpu_milli == limits.cpu_milli
@@ -90,13 +103,40 @@ def for_the_start(container: Container, status: Mapping[str, Any]) -> dict[str, 
 
     With it the node says which admission it has heard of, so that a shrink may release what the start will not use.
     """
-    amounts = allocated(container, status)
+    amounts = _held_to(container, status)
     limits: dict[str, str] = {
         name: amounts[f"limits.{name}"] for name in ("cpu", "memory") if f"limits.{name}" in amounts
     }
     requests: dict[str, str] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
     found: dict[str, dict[str, str]] = {"limits": limits, "requests": requests}
     return {key: value for key, value in found.items() if value}
+
+
+def _held_to(container: Container, status: Mapping[str, Any]) -> dict[str, str]:
+    """As allocatedResources. Never more than the larger of desired and told, which is what the ledger charges once the
+    growth is given back.
+    """
+    record, wanted = allocated(container, status), _of_spec(container)
+    told: Mapping[str, Any] = status.get("resources") or {}
+    found = dict(record)
+    for name in ("cpu", "memory"):
+        limit = f"limits.{name}"
+        has = (told.get("limits") or {}).get(name)
+        if limit not in record or limit not in wanted or (told and has is None):
+            continue  # no limit is more than any
+        least = max(_amount(name, wanted[limit]), _amount(name, has or "0"))
+        if least >= _amount(name, record[limit]):
+            continue
+        found[limit] = wanted[limit] if least == _amount(name, wanted[limit]) else str(has)
+        if name in record and name in wanted and _amount(name, wanted[name]) < _amount(name, record[name]):
+            found[name] = wanted[name]
+    return found
+
+
+def _amount(name: str, text: str) -> int:
+    """Millicores, or pages of memory: as fine as the kernel keeps them."""
+    quantity = parse(text)
+    return quantity.milli() if name == "cpu" else quantity.value() // PAGE_BYTES
 
 
 def _of_spec(container: Container) -> dict[str, str]:

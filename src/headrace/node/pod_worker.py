@@ -16,7 +16,7 @@ from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import POD
 from headrace.node import sources, volumes
 from headrace.node.actuator import Actuators, Told, words
-from headrace.node.admitted import admitted, desired, reported, wants_restart
+from headrace.node.admitted import admitted, desired, held_to, is_given_back, reported, wants_restart
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem, DriverGone
@@ -137,7 +137,7 @@ class PodWorker:
             actuator = self._means.actuators.get(runs[-1].state.id) if runs and runs[-1].is_running else None
             status = self.pod.container_status(container.name)
             if actuator is not None and not wants_restart(container, status, actuator.id):
-                actuator.aim(admitted(container, status), self.pod.version)
+                actuator.aim(held_to(container, status), self.pod.version)
 
     def hurry(self) -> None:
         """Something changed that volumes or devices may have waited for."""
@@ -350,7 +350,7 @@ class PodWorker:
 
     async def _start(self, action: Start) -> None:
         container = self.pod.container(action.container)
-        limits = admitted(container, self.pod.container_status(container.name))
+        limits = held_to(container, self.pod.container_status(container.name))
         try:
             around = await self._surroundings(references(container))
             images = self._means.runtime.capabilities().images
@@ -437,6 +437,8 @@ class PodWorker:
         actual, resizing = await self._converge(seen)
         stamp = self._means.clock.wall()
         status = wanted(seen, actual, resizing, self._means.address, self._now(), stamp)
+        if self._may_still_grow(seen):
+            status["observedGeneration"] = seen.pod.status.get("observedGeneration")
         for container, told in zip(seen.pod.spec.containers, status["containerStatuses"], strict=True):
             if health := self._means.devices.allocated_status(seen.pod, container):
                 told["allocatedResourcesStatus"] = health
@@ -486,7 +488,7 @@ class PodWorker:
                 continue
             self._probes.watch(container, runs[-1].state)
             status = seen.pod.container_status(container.name)
-            limits = admitted(container, status)
+            limits = held_to(container, status)
             if wants_restart(container, status, runs[-1].state.id):
                 resizing = resizing or Problem("", "")
                 continue  # it keeps what it has until it has ended
@@ -501,6 +503,18 @@ class PodWorker:
             if not actuator.is_converged or actuator.problem is not None:
                 resizing = actuator.problem or resizing or Problem("", "")
         return actual, resizing
+
+    def _may_still_grow(self, seen: Seen) -> bool:
+        """Whether a growth that was taken back might be applied yet, by a call that has begun: then this generation is
+        not told as seen, because on its strength the growth is given back.
+        """
+        for container in (*seen.pod.spec.init_containers, *seen.pod.spec.containers):
+            runs = runs_of(seen.pod, container.name, seen.states)
+            actuator = self._means.actuators.get(runs[-1].state.id) if runs and runs[-1].is_running else None
+            given_back = is_given_back(container, seen.pod.container_status(container.name))
+            if given_back and actuator is not None and not actuator.is_converged:
+                return True
+        return False
 
     def _told(self, told: Told) -> None:
         if told.drifted:

@@ -9,7 +9,7 @@ import grpc
 
 from headrace.api.kinds import POD
 from headrace.node.actuator import Actuator, Actuators, words
-from headrace.node.admitted import admitted, wants_restart
+from headrace.node.admitted import held_to, wants_restart
 from headrace.node.containers import runs_of
 from headrace.node.pod import view
 from headrace.node.pod_worker import PodWorker
@@ -36,7 +36,7 @@ class ResizeService:
             await self._catch_up(worker)
         wanted = self._wanted(request)
         pod = worker.pod
-        limits = admitted(pod.container(container), pod.container_status(container))
+        limits = held_to(pod.container(container), pod.container_status(container))
         asked = replace(limits, **wanted)
         if asked != limits:
             raise Refused(

@@ -242,11 +242,14 @@ def _impossible(wish: Wish, ledger: Ledger, unenforced: Unenforced) -> Verdict |
 
 
 def _too_early(pod: Object, node: str) -> Verdict | None:
-    """A shrink releases what is held only if the node has told that it has all of that.
+    """A shrink releases what is held only if the node has told that it has all of that, or has seen this wish.
 
     Until then an agent may be about to start or to grow the container to what was admitted before: it has not heard of
-    the shrink yet, and what it told last is smaller than what will be so in a moment.
+    the shrink yet, and what it told last is smaller than what will be so in a moment. Once it has seen the wish (which
+    it tells when nothing that it has begun can grow the container any more), it applies no growth beyond it.
     """
+    if _is_seen(pod):
+        return None
     wanted, has = desired(pod), admitted(pod)
     for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
@@ -258,10 +261,16 @@ def _too_early(pod: Object, node: str) -> Verdict | None:
                 if amounts.get(name, 0) < amount and not _is_told(resources, name, amount):
                     message = (
                         f"container {container}: node {node} has not told yet that it has {written(name, amount)} of "
-                        f"{name}, so none of it can be released"
+                        f"{name}, or that it will not apply it any more, so none of it can be released"
                     )
                     return Verdict(DEFERRED, message)
     return None
+
+
+def _is_seen(pod: Object) -> bool:
+    """Whether the node has told that it has seen all that is desired."""
+    generation = int(metadata(pod).get("generation") or 0)
+    return 0 < generation <= int((pod.get("status") or {}).get("observedGeneration") or 0)
 
 
 def _has_ended(pod: Object, told: Fields) -> bool:

@@ -96,6 +96,17 @@ async def create(store, obj):
     return await store.create(POD, obj, "default")
 
 
+async def admit(store, record, name="p", container="main"):
+    """As the ResourceManager leaves it: desired, then admitted. `record` has the keys of allocatedResources."""
+    limits = {key.removeprefix("limits."): value for key, value in record.items() if key.startswith("limits.")}
+    requests = {key: value for key, value in record.items() if not key.startswith("limits.")}
+    wish = [{"name": container, "resources": {"requests": requests, "limits": limits}}]
+    await store.patch(POD, name, "default", fields={"spec": {"containers": wish}}, subresource="resize", strategic=True)
+    told = [{"name": container, "allocatedResources": record}]
+    fields = {"status": {"containerStatuses": told}}
+    await store.patch(POD, name, "default", fields=fields, subresource="status", strategic=True)
+
+
 async def until(store, what, name="p"):
     """The Pod once `what(pod)` holds; None stands for a Pod that is gone."""
     loop = asyncio.get_running_loop()

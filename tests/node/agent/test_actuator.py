@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.node.actuator import Actuator, Actuators
-from headrace.node.admitted import admitted, is_met, reported
+from headrace.node.admitted import admitted, held_to, is_given_back, is_met, reported
 from headrace.node.pod import Container
 from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse
 from tests.node.agent.home import wall
@@ -143,6 +143,54 @@ ALLOCATED = {"cpu": "1", "memory": "1Gi", "limits.cpu": "1500m", "limits.memory"
 )
 def test_what_a_container_is_held_to(resources, status, expected):
     assert admitted(Container(name="main", resources=resources), status) == expected
+
+
+GROWN = {"cpu": "1", "memory": "1Gi", "limits.cpu": "1", "limits.memory": "1Gi"}
+
+
+def told(cpu, memory):
+    return {"limits": {name: each for name, each in (("cpu", cpu), ("memory", memory)) if each}}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param(
+            told("500m", "64Mi"), Limits(500, 64 * 2**20, 250), id="a growth that is not in force and not desired"
+        ),
+        pytest.param(told("1", "1Gi"), Limits(1000, 2**30, 1000), id="what is in force shrinks when that is admitted"),
+        pytest.param(told("1000m", "64Mi"), Limits(1000, 64 * 2**20, 1000), id="one that is in force for cpu alone"),
+        pytest.param(told("700m", "100Mi"), Limits(700, 100 * 2**20, 250), id="half of it is in force"),
+        pytest.param(told("200m", "32Mi"), Limits(500, 64 * 2**20, 250), id="less is in force than is desired"),
+        pytest.param(told("500m", str(2**30 + 1)), Limits(500, 2**30, 250), id="memory is kept in whole pages"),
+        pytest.param(told("", "64Mi"), Limits(1000, 64 * 2**20, 1000), id="no limit in force is more than any"),
+        pytest.param({}, Limits(500, 64 * 2**20, 250), id="nothing runs yet"),
+    ],
+)
+def test_a_growth_that_nobody_desires_any_more_is_not_applied(told, expected):
+    """What it is held to is never more than the ledger charges once the growth is given back."""
+    status = {"allocatedResources": GROWN, "resources": told}
+    main = Container(name="main", resources=RESOURCES)
+    assert held_to(main, status) == expected
+    assert is_given_back(main, status) is (expected != admitted(main, status))
+
+
+async def test_a_call_without_an_answer_may_take_effect_until_a_later_one_is_answered():
+    runtime, actuator, _ = await started()
+    before = actuator.limits
+    runtime.apply_error = ApplyFailed("podman did not answer", answered=False)
+    actuator.aim(BIG, 7)
+    await actuator.converge()
+    actuator.aim(before, 8)
+    await actuator.converge()
+    assert not actuator.is_converged  # though just that was read
+    runtime.apply_error = None
+    await actuator.converge()
+    assert actuator.is_converged
+    assert actuator.problem is None
+    calls = len(runtime.applied)
+    await actuator.converge()
+    assert len(runtime.applied) == calls
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from headrace.runtime.clock import LoopClock
 from headrace.store.protocol import Deletion
 from tests.node.agent.home import (
     Cut,
+    admit,
     as_node,
     container,
     create,
@@ -261,8 +262,7 @@ async def test_what_is_allocated_is_converged_to_and_read_back(tmp_path):
         created = await create(store, pod(containers=[container(resources=resources)]))
         await until(store, is_running)
         amounts = {"cpu": "1", "memory": "128Mi", "limits.cpu": "1", "limits.memory": "128Mi"}
-        fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": amounts}]}}
-        await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+        await admit(store, amounts)
         told = await until(
             store,
             lambda obj: obj["status"]["containerStatuses"][0]["resources"]["limits"] == {"cpu": "1", "memory": "128Mi"},
@@ -280,8 +280,7 @@ async def test_a_resize_that_cannot_be_done_yet_is_shown_until_it_is(tmp_path):
         await until(store, is_running)
         runtime.apply_error = MemoryInUse("in use", 100 * 2**20, 64 * 2**20)
         amounts = {"memory": "64Mi", "limits.memory": "64Mi"}
-        fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": amounts}]}}
-        await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+        await admit(store, amounts)
         told = await until(store, lambda obj: "PodResizeInProgress" in conditions(obj))
         assert conditions(told)["PodResizeInProgress"]["reason"] == "Error"
         assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "128Mi"}

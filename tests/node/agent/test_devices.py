@@ -17,6 +17,7 @@ from headrace.api.objects import uid_of
 from headrace.devices.driver.interface import PrepareError
 from headrace.devices.driver.plugin import Plugin
 from headrace.devices.driver.simulated import NAME, SimulatedGpus
+from headrace.node.containers import Problem
 from headrace.node.device_record import DeviceRecord
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem
@@ -356,6 +357,33 @@ async def test_a_socket_that_does_not_answer_is_asked_again_until_it_does():
         (here.directory / "kept").rename(here.plugin.registry)
         await here.plugins.look()
         assert here.plugins.names() == [NAME]
+
+
+async def test_a_driver_registers_while_others_never_answer_and_after_the_directory_was_taken_away():
+    async with site() as here:
+        registry = here.plugin.registry.parent
+        here.plugin.registry.rename(here.directory / "kept")
+        shutil.rmtree(registry)
+        await here.plugins.look()
+        assert here.plugins.names() == []
+        (here.directory / "kept").rename(here.plugin.registry)
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        for name, listener in zip("az", silent, strict=True):
+            listener.bind(str(registry / f"{name}.sock"))
+            listener.listen()
+        looking = asyncio.create_task(here.plugins.look())
+        await here.plugins.changes()
+        assert here.plugins.names() == [NAME]
+        assert not looking.done(), "the others have time yet"
+        for listener in silent:
+            listener.close()
+        await looking
+
+
+def test_the_words_of_a_driver_fit_into_a_pods_status():
+    """An answer of 3 MB made the Pod too large to be written, so its status said nothing, for ever."""
+    assert Problem("Failed", "x" * 3_000_000).message == "x" * 1024 + "…"
+    assert Problem("Failed", "no such device").message == "no such device"
 
 
 @pytest.mark.parametrize(

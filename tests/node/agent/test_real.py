@@ -15,6 +15,7 @@ from headrace.node.cgroups import files, hierarchy
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.runtime.clock import LoopClock
 from tests.node.agent.home import (
+    admit,
     container,
     create,
     is_gone,
@@ -94,7 +95,7 @@ async def test_limits_are_those_that_enforce_it_and_a_resize_changes_them_withou
         told = await until(store, is_running)
         pid = runtime_pid(await runtime.list())
         assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "64Mi"}
-        await allocate(store, {"cpu": "700m", "memory": "96Mi", "limits.cpu": "700m", "limits.memory": "96Mi"})
+        await admit(store, {"cpu": "700m", "memory": "96Mi", "limits.cpu": "700m", "limits.memory": "96Mi"})
         grown = {"cpu": "700m", "memory": "96Mi"}
         await until(store, lambda obj: obj["status"]["containerStatuses"][0]["resources"]["limits"] == grown)
         actual = await runtime.read(f"{created['metadata']['uid']}_main_0")
@@ -111,7 +112,7 @@ async def test_memory_in_use_is_not_taken_away(tmp_path):
         await create(store, pod(containers=[holder]))
         told = await until(store, is_running)
         await until(store, lambda obj: "held" in log_text(directory, obj))
-        await allocate(store, {"memory": "8Mi", "limits.memory": "8Mi"})
+        await admit(store, {"memory": "8Mi", "limits.memory": "8Mi"})
         told = await until(store, lambda obj: progress(obj).get("reason") == "Error")
         assert "8388608" in progress(told)["message"]
         assert told["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "256Mi"}
@@ -195,11 +196,6 @@ async def test_volumes_show_their_contents(tmp_path):
 def runtime_pid(states):
     [running] = [each for each in states if each.state == "running"]
     return running.pid
-
-
-async def allocate(store, amounts):
-    fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": amounts}]}}
-    await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
 
 
 def progress(obj):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.api.kinds import POD
 from headrace.node.admitted import wants_restart
 from headrace.node.pod import view
 from headrace.node.runtimes.protocol import Limits
+from tests.node.agent import home
 from tests.node.agent.home import container, create, is_running, open_store, pod, running_agent, until, wall
 from tests.node.agent.simulated_runtime import SimulatedRuntime
 
@@ -25,9 +25,7 @@ def limits_told(obj):
 
 
 async def admit(store, cpu, memory):
-    record = {"cpu": cpu, "memory": memory, "limits.cpu": cpu, "limits.memory": memory}
-    fields = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": record}]}}
-    await store.patch(POD, "p", "default", fields=fields, subresource="status", strategic=True)
+    await home.admit(store, {"cpu": cpu, "memory": memory, "limits.cpu": cpu, "limits.memory": memory})
 
 
 async def running_pod(store):

@@ -14,6 +14,7 @@ from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.protocol import ApplyFailed, Limits
 from headrace.runtime.clock import LoopClock
 from tests.node.agent.home import (
+    admit,
     container,
     create,
     is_gone,
@@ -87,8 +88,7 @@ async def test_limits_change_in_place(service: Service, tmp_path: Path) -> None:
         [before] = await runtime.list()
         assert await runtime.read(before.id) == Limits(500, 64 << 20, 500)
         allocated = {"cpu": "700m", "memory": "96Mi", "limits.cpu": "700m", "limits.memory": "96Mi"}
-        patch = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": allocated}]}}
-        await store.patch(POD, "p", "default", fields=patch, subresource="status", strategic=True)
+        await admit(store, allocated)
 
         def grown(told: Any) -> bool:
             [status] = told["status"]["containerStatuses"]

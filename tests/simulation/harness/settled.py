@@ -15,6 +15,9 @@ from tests.simulation.harness.laws import Laws
 from tests.simulation.harness.model import RESOURCES, PodModel, amount, pod_model
 from tests.simulation.harness.users import Users
 
+Bounds = tuple[int | None, int | None]
+"""Limits of cpu and memory."""
+
 
 def unsettled(last: Mapping[Key, Object], laws: Laws, machines: Mapping[str, Machine], users: Users) -> Iterator[str]:
     """Law 6, object by object: what is not as it should be, in sentences."""
@@ -98,7 +101,8 @@ def _pod(
         yield from _unbound(name, pod, last, laws)
         return
     yield from _resize(name, pod, laws)
-    yield from _containers(name, pod, model, machines[model.node])
+    wishes = pod_model({**pod, "status": {}})
+    yield from _containers(name, pod, model, wishes, machines[model.node])
 
 
 def _resize(name: str, pod: Object, laws: Laws) -> Iterator[str]:
@@ -112,7 +116,7 @@ def _resize(name: str, pod: Object, laws: Laws) -> Iterator[str]:
         yield f"law 6: the resize of {name} is Deferred, and would fit: {pending['message']}"
 
 
-def _containers(name: str, pod: Object, model: PodModel, machine: Machine) -> Iterator[str]:
+def _containers(name: str, pod: Object, model: PodModel, wishes: PodModel, machine: Machine) -> Iterator[str]:
     running = {each.spec.container: each for each in machine.running() if each.spec.pod_uid == model.uid}
     told = {each["name"]: each for each in _statuses(pod)}
     for container, its in model.containers.items():
@@ -123,11 +127,20 @@ def _containers(name: str, pod: Object, model: PodModel, machine: Machine) -> It
             continue
         limits = running[container].limits
         real = (limits.cpu_milli, limits.memory_bytes)
-        if real != its.limits and running[container].memory_used <= (its.limits[1] or 0):
+        is_held = _is_held(real, its.limits, wishes.containers[container].limits)
+        if not is_held and running[container].memory_used <= (its.limits[1] or 0):
             yield f"law 6: {name} {container} is limited to {real}, admitted is {its.limits}"
         reported = (told.get(container, {}).get("resources") or {}).get("limits") or {}
         if tuple(_amounts(reported)) != real:
             yield f"law 6: {name} {container} is limited to {real}, reported is {reported}"
+
+
+def _is_held(real: Bounds, admitted: Bounds, wished: Bounds) -> bool:
+    """To what is admitted; a growth that is not in force and that nobody desires any more may be left."""
+    return all(
+        has == most or (None not in (has, most, least) and (least or 0) <= (has or 0) < (most or 0))
+        for has, most, least in zip(real, admitted, wished, strict=True)
+    )
 
 
 def _amounts(quantities: Mapping[str, Any]) -> Iterator[int | None]:

@@ -65,26 +65,28 @@ class Enforced:
         )
         if self._version == "v2" and shrinks:  # by way of memory.high, which Podman cannot do
             await asyncio.to_thread(self.group.apply, limits)
-        why = await self._ask(limits)
+        why, answered = await self._ask(limits)
         found = self.group.read()
-        if found == self.group.kept(limits):
+        if found == self.group.kept(limits) and (answered or found != before):
             return found
         why = why or f"podman answered that it did, but {found} was read back"
         usage = self.group.usage(0.0).memory_bytes
         restored = await self._restore(before)
-        if limits.memory_bytes is not None and shrinks and usage > limits.memory_bytes and restored:
+        if limits.memory_bytes is not None and shrinks and usage > limits.memory_bytes and restored and answered:
             raise in_use(limits.memory_bytes, usage)
         after = "the previous limits are in force" if restored else "the previous limits could not be restored"
-        raise ApplyFailed(f"Podman Update Failure: {why}: {after}", restored=restored)
+        raise ApplyFailed(f"Podman Update Failure: {why}: {after}", restored=restored, answered=answered)
 
-    async def _ask(self, limits: Limits) -> str:
-        """Why it did not work; empty when Podman says that it did."""
+    async def _ask(self, limits: Limits) -> tuple[str, bool]:
+        """Why it did not work, empty when Podman says that it did; and whether Podman has answered at all."""
         try:
             body = bodies.resources(limits)
             await self._podman.call("POST", f"/containers/{self._name}/update", body=body)
-        except (PodmanRefused, PodmanGone, UnsafeSocket) as error:
-            return str(error)
-        return ""
+        except PodmanGone as gone:
+            return str(gone), False
+        except (PodmanRefused, UnsafeSocket) as error:
+            return str(error), True
+        return "", True
 
     async def _restore(self, before: Limits) -> bool:
         """Through the kernel, which also works while Podman does not; a change that nothing came of needs nothing."""

@@ -130,11 +130,14 @@ class RuntimeUnavailable(Exception):
 
 
 class ApplyFailed(Exception):
-    """The limits could not be set; the previous ones are in force again unless `restored` is false."""
+    """The limits could not be set; the previous ones are in force again unless `restored` is false.
 
-    def __init__(self, message: str, *, restored: bool = True) -> None:
+    `answered` is false where the call may take effect yet: only a later one that is answered tells what is so.
+    """
+
+    def __init__(self, message: str, *, restored: bool = True, answered: bool = True) -> None:
         super().__init__(message)
-        self.restored = restored
+        self.restored, self.answered = restored, answered
 
 
 class MemoryInUse(ApplyFailed):

@@ -4,7 +4,7 @@ A change is a function of the object as it is; where the caller named no version
 between, a bounded number of times.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from headrace.api.objects import Fields, Object
 from headrace.objects import admission, decoding, generated_names, managed_fields, refusals
 from headrace.objects.bodies import clone, decode, encode
 from headrace.objects.crd import establish
+from headrace.objects.crd.sameness import as_key
 from headrace.objects.formats import format_time
 from headrace.objects.home import Caller, Home, key_of
 from headrace.objects.reading import shown_object
@@ -175,7 +176,10 @@ async def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> 
 def _drop_repeated_owners(meta: dict[str, Any]) -> None:
     owners = meta.get("ownerReferences")
     if owners:
-        meta["ownerReferences"] = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
+        kept: dict[Hashable, Fields] = {}
+        for owner in owners:
+            kept.setdefault(as_key(owner), owner)
+        meta["ownerReferences"] = list(kept.values())
 
 
 async def _commit_new(home: Home, served: Served, obj: Object, caller: Caller) -> int:

@@ -25,6 +25,8 @@ def compiled(schema: Schema, root: str = "") -> Validate:
     def validate(value: Any, errors: FieldErrors) -> None:
         if not validator.is_valid(value):
             for error in validator.iter_errors(value):
+                if errors.full:
+                    break
                 _tell(error, root, errors)
         if lists:
             _check_lists(value, schema, root, errors)

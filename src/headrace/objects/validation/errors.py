@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
+from headrace.api.limits import ERRORS_TEXT, ERRORS_TOLD
 from headrace.store.protocol import Cause
 
 _REASONS = {
@@ -28,50 +29,64 @@ OMITTED = _Omitted()
 
 
 class FieldErrors:
-    """What is wrong with an object. Paths read `spec.containers[0].name`."""
+    """What is wrong with an object, as far as anybody reads it. Paths read `spec.containers[0].name`."""
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
+        self._room = ERRORS_TEXT
 
     def __bool__(self) -> bool:
         return bool(self.causes)
 
+    @property
+    def full(self) -> bool:
+        """Whether what else is wrong is not told."""
+        return self._room <= 0
+
     def required(self, path: str, detail: str = "") -> None:
-        self._add("FieldValueRequired", path, "", detail)
+        self._add("FieldValueRequired", path, OMITTED, detail)
 
     def invalid(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueInvalid", path, _after_colon(value), detail)
+        self._add("FieldValueInvalid", path, value, detail)
 
     def type_invalid(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueTypeInvalid", path, f": {shown(value)}", detail)
+        self._add("FieldValueTypeInvalid", path, value, detail)
 
     def duplicate(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueDuplicate", path, _after_colon(value), detail)
+        self._add("FieldValueDuplicate", path, value, detail)
 
     def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
         listed = ", ".join(shown(each) for each in supported)
-        self._add("FieldValueNotSupported", path, f": {shown(value)}", f"supported values: {listed}" if listed else "")
+        self._add("FieldValueNotSupported", path, value, f"supported values: {listed}" if listed else "")
 
     def forbidden(self, path: str, detail: str) -> None:
-        self._add("FieldValueForbidden", path, "", detail)
+        self._add("FieldValueForbidden", path, OMITTED, detail)
 
     def too_long(self, path: str, limit: int) -> None:
-        self._add("FieldValueTooLong", path, "", f"may not be more than {limit} bytes")
+        self._add("FieldValueTooLong", path, OMITTED, f"may not be more than {limit} bytes")
 
     def too_many(self, path: str, count: int, limit: int) -> None:
-        detail = f"must have at most {limit} item{'' if limit == 1 else 's'}"
-        self._add("FieldValueTooMany", path, f": {count}", detail)
+        self._add("FieldValueTooMany", path, count, f"must have at most {limit} item{'' if limit == 1 else 's'}")
 
     def not_found(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueNotFound", path, f": {shown(value)}", detail)
+        self._add("FieldValueNotFound", path, value, detail)
 
-    def _add(self, reason: str, path: str, value: str, detail: str) -> None:
-        message = _REASONS[reason] + value + (f": {detail}" if detail else "")
-        self.causes.append(Cause(reason, message, path))
+    def _add(self, reason: str, path: str, value: Any, detail: str) -> None:
+        if self.full:
+            return
+        text = "" if value is OMITTED else f": {shown(value)}"
+        message = f"{_REASONS[reason]}{text}{': ' if detail else ''}{detail}"
+        self.tell(Cause(reason, message, path))
 
-
-def _after_colon(value: Any) -> str:
-    return "" if value is OMITTED else f": {shown(value)}"
+    def tell(self, cause: Cause) -> None:
+        if self.full:
+            return
+        self.causes.append(cause)
+        self._room -= len(cause.message)
+        if self.full or len(self.causes) == ERRORS_TOLD:
+            self._room = 0
+            said = f"too many errors: only these {len(self.causes)} are told"
+            self.causes.append(Cause("FieldValueInvalid", said, ""))
 
 
 def shown(value: Any) -> str:

@@ -39,9 +39,9 @@ def validate_volumes(volumes: list[Any], path: str, errors: FieldErrors) -> dict
                 own.invalid(f"{here}.name", name, message)
         if name in valid:
             own.duplicate(f"{here}.name", name)
-        if own:
-            errors.causes += own.causes
-        else:
+        for cause in own.causes:
+            errors.tell(cause)
+        if not own:
             valid[name] = volume
     return valid
 

@@ -1,0 +1,48 @@
+"""An object may be wrong in more places than anybody reads, and a wrong value may be most of the object."""
+
+import time
+from typing import Any
+
+import pytest
+
+from headrace.api import kinds
+from headrace.api.limits import ERRORS_TEXT, ERRORS_TOLD
+from headrace.objects.local import LocalStore
+from headrace.store.protocol import Invalid
+
+SECONDS = 4.0  # of CPU; each of these takes 0.3 at most, and took 10 and more when it grew with the square
+
+
+def owners(count: int, **given: Any) -> list[dict[str, Any]]:
+    return [
+        {"apiVersion": "v1", "kind": "Pod", "name": f"n{number}", "uid": f"u{number}", **given}
+        for number in range(count)
+    ]
+
+
+async def refused(store: LocalStore, **meta: Any) -> Invalid:
+    started = time.process_time()
+    with pytest.raises(Invalid) as found:
+        await store.create(kinds.CONFIG_MAP, {"metadata": {"name": "a", **meta}}, "default")
+    assert time.process_time() - started < SECONDS
+    return found.value
+
+
+async def test_so_many_errors_are_told_and_no_more(store: LocalStore) -> None:
+    said = await refused(store, finalizers=[f"-{number}" for number in range(20_000)])
+    assert len(said.causes) == ERRORS_TOLD + 1
+    assert said.causes[-1].message == f"too many errors: only these {ERRORS_TOLD} are told"
+
+
+async def test_an_error_that_shows_a_large_value_is_not_told_again_and_again(store: LocalStore) -> None:
+    said = await refused(store, ownerReferences=owners(4_000, controller=True))
+    assert len(str(said)) < 2 * ERRORS_TEXT
+
+
+async def test_many_owners_of_whom_none_is_told_twice(store: LocalStore) -> None:
+    await store.create(
+        kinds.CONFIG_MAP, {"metadata": {"name": "a", "ownerReferences": [*owners(3), *owners(2)]}}, "default"
+    )
+    kept = (await store.get(kinds.CONFIG_MAP, "a", "default"))["metadata"]["ownerReferences"]
+    assert [each["name"] for each in kept] == ["n0", "n1", "n2"]
+    await refused(store, ownerReferences=owners(20_000))

@@ -8,6 +8,7 @@ from headrace.node.pod import Container, Pod
 from headrace.node.runtimes.protocol import ContainerState
 
 LOST_EXIT_CODE = 137
+MESSAGE_CHARACTERS = 1024
 
 
 def container_id(pod_uid: str, container: str, attempt: int) -> str:
@@ -46,11 +47,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a container cannot start: the reason of its waiting state, a sentence, and since when (wall seconds)."""
+    """Why a container cannot start: the reason of its waiting state, a sentence, and since when (wall seconds).
+
+    The sentence may be a driver's or Podman's, of any length: a Pod has no room for more than the beginning.
+    """
 
     reason: str
     message: str
     at: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.message) > MESSAGE_CHARACTERS:
+            object.__setattr__(self, "message", f"{self.message[:MESSAGE_CHARACTERS]}…")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,12 +59,12 @@ class Plugins:
 
     async def run(self) -> None:
         """Look into the directory every second, until cancelled."""
-        self._directory.mkdir(parents=True, exist_ok=True)
         while True:
             await self.look()
             await self._clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)  # also when somebody took it away
         seen: dict[Path, tuple[int, int]] = {}
         for path in sorted(self._directory.iterdir()):
             try:
@@ -84,17 +84,25 @@ class Plugins:
                 self._log.info("driver left", driver=plugin.name)
         self._silent &= seen.keys()
         fresh = [path for path in seen if path not in self._known]
-        for path in fresh:
-            try:
-                self._known[path] = (seen[path], await self._register(path))
-                self._silent.discard(path)
-            except grpc.aio.AioRpcError as failure:
-                if path not in self._silent:
-                    self._silent.add(path)
-                    self._log.warning("registration failed", socket=str(path), error=failure.details())
-        if gone or fresh:
-            self._changed.set()
-            self._changed = asyncio.Event()
+        if gone:
+            self._tell()
+        # Together: the others do not wait for one that does not answer.
+        await asyncio.gather(*(self._ask(path, seen[path]) for path in fresh))
+
+    async def _ask(self, path: Path, identity: tuple[int, int]) -> None:
+        try:
+            self._known[path] = (identity, await self._register(path))
+        except grpc.aio.AioRpcError as failure:
+            if path not in self._silent:
+                self._silent.add(path)
+                self._log.warning("registration failed", socket=str(path), error=failure.details())
+            return
+        self._silent.discard(path)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _register(self, path: Path) -> Plugin | None:
         """Ask who it is and answer whether it is accepted; None where it is not, until its socket is made anew.

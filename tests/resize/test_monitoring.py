@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
@@ -71,7 +72,13 @@ async def test_cpu_across_a_restart_is_not_known():
     ("workload", "metrics", "words"),
     [
         ("default/ghost/app", {"latency": 1}, "no such Pod"),
+        ("default/web/sidecar", {"latency": 1}, "the Pod has no such container"),
+        ("web", {"latency": 1}, "no such Pod; it is named namespace/pod/container"),
         (WEB, {}, "must be 1 to 32 numbers"),
+        (WEB, {"": 1}, "a name must have 1 to 256 characters, not 0"),
+        (WEB, {"x" * 257: 1}, "a name must have 1 to 256 characters, not 257"),
+        (WEB, {"latency": float("inf")}, "must be a finite number, not 'inf'"),
+        (WEB, {"latency": 10**400}, "must be a finite number, not '1000"),
         (WEB, {"cpu": 1}, "is measured by the node"),
         (WEB, {"latency": "fast"}, "must be a finite number, not 'fast'"),
         (WEB, {"latency": float("nan")}, "must be a finite number"),
@@ -84,6 +91,15 @@ async def test_an_applications_metrics_are_refused_with_what_would_be_right(work
         await here.pod("web")
         with pytest.raises(BadMetrics, match=words):
             monitoring.report(workload, metrics)
+
+
+@pytest.mark.parametrize("broken", [{"at": math.nan}, {"at": math.inf}, {"cpu_seconds": math.nan}])
+async def test_a_sample_that_is_no_number_is_left(broken):
+    monitoring, jobs = watching()
+    async with scene(jobs=jobs) as here:
+        await here.pod("web")
+        monitoring.samples("node-a", wire.Samples(samples=[sample(**{"cpu_seconds": 1.0, "at": 1.0} | broken)]))
+        assert monitoring.metrics.samples(WEB, 0) == ()
 
 
 async def test_performance_events_tell_changes_once_as_json_of_the_documented_schema():

@@ -1,12 +1,14 @@
 """Metrics from an application's own Prometheus endpoint: whom it asks, what counts, and what a failure does."""
 
 import asyncio
+import gzip
+from contextlib import asynccontextmanager, suppress
 
-import aiohttp
 import pytest
 import structlog
 from aiohttp import web
 
+from headrace.resize.monitoring import BadMetrics
 from headrace.resize.scraper import Scraper, Target, parsed, targets
 from headrace.runtime.clock import LoopClock
 
@@ -17,13 +19,29 @@ latency{route="/"} 120
 latency{route="/slow"} 450
 fps 25
 other NaN
+most +Inf
 """
 
 
 def test_of_several_series_the_largest_counts_and_unnamed_ones_are_left():
-    assert parsed(TEXT, frozenset({"latency", "other"})) == {"latency": 450.0}
+    assert parsed(TEXT, frozenset({"latency", "other", "most"})) == {"latency": 450.0}
     with pytest.raises(ValueError, match=r"convert|Invalid|index"):
         parsed("latency{ what", frozenset({"latency"}))
+
+
+def test_what_nobody_asked_for_is_not_read_and_too_many_series_are_refused():
+    """A text of a megabyte costs a parser a second, in which the server would answer nobody."""
+    others = "".join(f'latency_bucket{{le="{number}"}} {number}\n' for number in range(20_000))
+    assert parsed("nonsense{ what\n" + others + TEXT, frozenset({"latency"})) == {"latency": 450.0}
+    with pytest.raises(BadMetrics, match="20000 series of latency_bucket: at most 1000 are read"):
+        parsed(others, frozenset({"latency_bucket"}))
+
+
+def test_a_selector_that_cannot_be_read_stops_nobody_else():
+    """On a cluster no admission of ours has seen the policy."""
+    broken = policy(app="broken")
+    broken["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}
+    assert [each.url for each in targets([broken, policy()], [pod()])] == ["http://127.0.0.1:9000/metrics"]
 
 
 def pod(name="web", port="9000", **annotations):
@@ -77,25 +95,88 @@ class NoInformers:
         return ()
 
 
-async def test_a_round_reports_what_an_endpoint_shows_and_a_dead_one_is_told_once():
-    async def metrics(_):
-        return web.Response(text=TEXT)
-
+@asynccontextmanager
+async def reading(routes):
+    """(read a path, what was reported, what was logged) with an application that answers by these routes."""
     app = web.Application()
-    app.add_routes([web.get("/metrics", metrics)])
-    runner = web.AppRunner(app)
+    app.add_routes([web.get(f"/{path}", answer) for path, answer in routes.items()])
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
     noted = Noted()
     scraper = Scraper(NoInformers(), noted, LoopClock(lambda: 0.0), structlog.get_logger())
-    names = frozenset({"latency", "fps"})
     with structlog.testing.capture_logs() as logs:
-        async with aiohttp.ClientSession() as session:
-            for path in ("metrics", "gone", "gone"):
-                target = Target("default/web/app", f"http://127.0.0.1:{port}/{path}", names)
-                await asyncio.wait_for(scraper._read(session, target), 5)
+        async with scraper.session() as session:
+
+            async def read(path):
+                target = Target("default/web/app", f"{origin}/{path}", frozenset({"latency", "fps"}))
+                await asyncio.wait_for(scraper._read(session, target), 30)
+
+            yield read, noted.told, logs, origin
     await runner.cleanup()
-    assert noted.told == [("default/web/app", {"latency": 450.0, "fps": 25.0})]
-    assert [each["error"] for each in logs] == [f"http://127.0.0.1:{port}/gone answered 404"]
+
+
+async def metrics(_):
+    return web.Response(text=TEXT)
+
+
+async def test_a_round_reports_what_an_endpoint_shows_and_a_dead_one_is_told_once():
+    async with reading({"metrics": metrics}) as (read, told, logs, origin):
+        for path in ("metrics", "gone", "gone"):
+            await read(path)
+    assert told == [("default/web/app", {"latency": 450.0, "fps": 25.0})]
+    assert [each["error"] for each in logs] == [f"{origin}/gone answered 404"]
+
+
+async def test_a_long_answer_is_read_to_its_end():
+    """(It was cut at whatever had arrived first: `latency 45` of `latency 450`.)"""
+
+    async def in_pieces(request):
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for piece in ("# " + "x" * 300_000 + "\n", "latency 45", "0\n"):
+            await answer.write(piece.encode())
+            await asyncio.sleep(0.02)
+        return answer
+
+    async with reading({"metrics": in_pieces}) as (read, told, _, _):
+        await read("metrics")
+    assert told == [("default/web/app", {"latency": 450.0})]
+
+
+async def endless(request):
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    with suppress(ConnectionError):
+        while True:
+            await answer.write(b"latency 450\n" * 10_000)
+
+
+async def silent(_):
+    await asyncio.sleep(60)
+
+
+async def elsewhere(_):
+    raise web.HTTPFound("/metrics")
+
+
+async def packed(_):
+    text = gzip.compress(b"latency 450\n" * 10_000)
+    return web.Response(body=text, headers={"Content-Encoding": "gzip"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(endless, "answers more than 1048576 bytes", id="endless"),
+        pytest.param(silent, "did not answer within 1 s", id="silent"),
+        pytest.param(elsewhere, "answered 302", id="a redirection"),
+        pytest.param(packed, "answered in gzip, which was not asked for", id="compressed"),
+    ],
+)
+async def test_an_answer_that_is_none_is_told_and_nothing_of_it_is_reported(answer, said):
+    async with reading({"odd": answer, "metrics": metrics}) as (read, told, logs, origin):
+        await read("odd")
+        assert told == []
+        assert [each["error"] for each in logs] == [f"{origin}/odd {said}"]

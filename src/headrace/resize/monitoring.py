@@ -6,6 +6,7 @@ It judges nothing about resources. An agent is believed about the Pods that are 
 import asyncio
 import json
 import math
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from headrace.api.times import to_time
 from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.protocol import Usage
 from headrace.resize.plan import RESIZED
+from headrace.resize.workload import container_of
 from headrace.runtime.cache import Informer, Informers
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 EVENTS_KEPT = 1000
 NAMES = 32  # metrics of one application
+NAME_CHARACTERS = 256
+LARGEST = sys.float_info.max
 WATCHER_BACKLOG = 256
 
 
@@ -65,7 +69,7 @@ class Monitoring:
     def samples(self, node: str, samples: "wire.Samples") -> None:
         """From the agent of a node."""
         self._count_drifts(node, samples.drifts)
-        taken = [each for each in samples.samples if self._runs_on(each.workload, node)]
+        taken = [each for each in samples.samples if self._runs_on(each.workload, node) and _is_sane(each)]
         for sample in taken:
             self.metrics.record(sample.workload, _usage(sample))
         for sample in taken:
@@ -80,15 +84,21 @@ class Monitoring:
 
     def report(self, workload: str, metrics: Mapping[str, Any]) -> None:
         """From an application. Raises BadMetrics."""
-        if self._pods is None or self._pods.get(workload.rpartition("/")[0]) is None:
+        pod_name, _, container = workload.rpartition("/")
+        pod = self._pods.get(pod_name) if self._pods is not None else None
+        if pod is None:
             raise BadMetrics(f"workload {workload!r}: no such Pod; it is named namespace/pod/container")
+        if container_of(pod, container) is None:
+            raise BadMetrics(f"workload {workload!r}: the Pod has no such container")
         if not metrics or len(metrics) > NAMES:
             raise BadMetrics(f"metrics: must be 1 to {NAMES} numbers by name, not {len(metrics)}")
         for name, value in metrics.items():
+            if not 0 < len(name) <= NAME_CHARACTERS:
+                raise BadMetrics(f"metrics: a name must have 1 to {NAME_CHARACTERS} characters, not {len(name)}")
             if name in RESIZED:
                 raise BadMetrics(f"metrics.{name}: is measured by the node, and cannot be reported")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise BadMetrics(f"metrics.{name}: must be a finite number, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:
+                raise BadMetrics(f"metrics.{name}: must be a finite number, not {str(value)[:32]!r}")
         now = self._wall()
         for name, value in metrics.items():
             self.metrics.record_value(workload, name, float(value), now)
@@ -199,6 +209,12 @@ def millicores(before: Usage, after: Usage) -> int | None:
     """CPU used between two samples; None across a restart."""
     seconds, used = after.at - before.at, after.cpu_seconds - before.cpu_seconds
     return round(used / seconds * 1000) if seconds > 0 and used >= 0 else None
+
+
+def _is_sane(sample: "wire.Sample") -> bool:
+    """Nothing can be decided by a number that is none."""
+    told = (sample.at, sample.cpu_seconds, sample.pressure_cpu, sample.pressure_memory)
+    return all(math.isfinite(each) for each in told)
 
 
 def _usage(sample: "wire.Sample") -> Usage:

@@ -8,7 +8,6 @@ from typing import Any
 
 from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
-from headrace.api.selectors import BadSelector, from_label_selector
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
 from headrace.resize import rivals, workload
@@ -20,7 +19,7 @@ from headrace.resize.plan import admitted, desired
 from headrace.resize.policy.decision import Container
 from headrace.resize.policy.plan import Misspelt, Seen, judged, plan
 from headrace.resize.policy.silence import Silence
-from headrace.resize.policy.spec import Policy, policy_of
+from headrace.resize.policy.spec import Policy, policy_of, selects
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informer, Informers
 from headrace.runtime.controller import Controller, Source
@@ -75,15 +74,7 @@ class PolicyManager:
         return [key_of(each) for each in self._policies.indexed(IN_NAMESPACE, namespace_of(after or before or {}))]
 
     def _selecting(self, pod: Object) -> list[str]:
-        found = []
-        for policy in self._policies.indexed(IN_NAMESPACE, namespace_of(pod)):
-            try:
-                selects = from_label_selector(policy["spec"]["selector"]).matches(metadata(pod).get("labels"))
-            except BadSelector:
-                continue
-            if selects:
-                found.append(key_of(policy))
-        return found
+        return [key_of(each) for each in self._policies.indexed(IN_NAMESPACE, namespace_of(pod)) if selects(each, pod)]
 
     def follow(self, scalers: Informer) -> Source:
         """VerticalPodAutoscalers, where a cluster has them; to be watched by the controller that runs this."""

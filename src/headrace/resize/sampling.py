@@ -11,12 +11,12 @@ from typing import Any, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD, RESIZE_POLICY
-from headrace.api.objects import Object, key_of, metadata, namespace_of
-from headrace.api.selectors import BadSelector, from_label_selector
+from headrace.api.objects import Object, key_of, namespace_of
 from headrace.metrics.prometheus import Series
 from headrace.metrics.protocol import Unmeasured, Usage
 from headrace.resize import workload
 from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy.spec import selects
 from headrace.runtime.cache import Informers
 from headrace.runtime.clock import Clock
 
@@ -96,7 +96,7 @@ class Sampler:
         namespaces = {namespace_of(each) for each in policies}
         for id, usage in await self._source.usage(namespaces, self._clock.wall()):
             pod = self._pods.get(id.rpartition("/")[0])
-            if pod is not None and any(_selects(each, pod) for each in policies):
+            if pod is not None and any(selects(each, pod) for each in policies):
                 self._monitoring.measured(id, usage)
 
     async def _ask(self, policy: Object) -> None:
@@ -119,7 +119,7 @@ class Sampler:
         return [
             workload.workload_id(pod, str(each["name"]))
             for pod in self._pods.indexed(IN_NAMESPACE, namespace_of(policy))
-            if _selects(policy, pod)
+            if selects(policy, pod)
             for each in pod["spec"]["containers"]
             if not names or each["name"] in names
         ]
@@ -144,15 +144,6 @@ async def _failure(asking: Coroutine[Any, Any, None]) -> str:
     except (Unmeasured, TimeoutError) as error:
         return str(error) or f"no answer for {ANSWER_SECONDS:.0f} s"
     return ""
-
-
-def _selects(policy: Object, pod: Object) -> bool:
-    if namespace_of(policy) != namespace_of(pod):
-        return False
-    try:
-        return from_label_selector(policy["spec"]["selector"]).matches(metadata(pod).get("labels"))
-    except BadSelector:
-        return False
 
 
 def _is_about(series: Series, id: str) -> bool:

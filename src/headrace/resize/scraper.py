@@ -1,11 +1,13 @@
 """Reads applications' metrics from their Prometheus endpoints, for the policies that name them.
 
 A Pod opts in with the annotations that Prometheus' users know: `prometheus.io/scrape: "true"`, `prometheus.io/port`,
-`prometheus.io/path` (/metrics). Of several series of one name the largest counts. A failure is told once, and again
-when it changes.
+`prometheus.io/path` (/metrics). Of several series of one name the largest counts; one that is no number does not. A
+failure is told once, and again when it changes.
 """
 
 import asyncio
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,11 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD, RESIZE_POLICY
-from headrace.api.objects import Object, metadata, namespace_of
-from headrace.api.selectors import from_label_selector
+from headrace.api.objects import Object, metadata
 from headrace.resize import workload
 from headrace.resize.monitoring import BadMetrics, Monitoring
-from headrace.resize.policy.spec import RESOURCES_OF
+from headrace.resize.policy.spec import RESOURCES_OF, selects
 from headrace.runtime.cache import Informers
 from headrace.runtime.clock import Clock
 
@@ -26,7 +27,9 @@ SCRAPE, PORT, PATH = "prometheus.io/scrape", "prometheus.io/port", "prometheus.i
 PERIOD_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
 ANSWER_BYTES = 1024 * 1024
+SERIES = 1000  # of the metrics that are asked for
 AT_ONCE = 16
+NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,17 @@ class Scraper:
 
     async def run(self) -> None:
         """Once a second, until cancelled."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session:
+        async with self.session() as session:
             while True:
                 began = self._clock.monotonic()
                 await self.scrape(session)
                 await self._clock.sleep(max(0.0, PERIOD_SECONDS - (self._clock.monotonic() - began)))
+
+    @staticmethod
+    def session() -> aiohttp.ClientSession:
+        """Nothing is unpacked: a small answer might be a large one."""
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        return aiohttp.ClientSession(timeout=timeout, auto_decompress=False, headers={"Accept-Encoding": "identity"})
 
     async def scrape(self, session: aiohttp.ClientSession) -> None:
         """One round over all targets."""
@@ -72,17 +80,31 @@ class Scraper:
             async with session.get(target.url, allow_redirects=False) as answer:
                 if answer.status != 200:
                     raise BadMetrics(f"{target.url} answered {answer.status}")
-                body = await answer.content.read(ANSWER_BYTES)
+                if (coding := answer.headers.get("Content-Encoding", "identity")) != "identity":
+                    raise BadMetrics(f"{target.url} answered in {coding}, which was not asked for")
+                body = await _body(answer)
             values = parsed(body.decode(errors="replace"), target.names)
             if values:
                 self._monitoring.report(target.workload, values)
         except (aiohttp.ClientError, TimeoutError, BadMetrics, ValueError) as error:
             said = str(error) or type(error).__name__
+            if isinstance(error, TimeoutError):
+                said = f"{target.url} did not answer within {ANSWER_SECONDS:g} s"
             if self._failing.get(target.workload) != said:
                 self._log.warning("metrics not read", workload=target.workload, url=target.url, error=said)
             self._failing[target.workload] = said
         else:
             self._failing.pop(target.workload, None)
+
+
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    """All of it: half a text is none of its numbers."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_BYTES:
+            raise BadMetrics(f"{answer.url} answers more than {ANSWER_BYTES} bytes")
+    return bytes(body)
 
 
 def targets(policies: Iterable[Object], pods: Iterable[Object]) -> list[Target]:
@@ -107,19 +129,22 @@ def _wanted(pod: Object, policies: Iterable[Object]) -> frozenset[str]:
     names: set[str] = set()
     for policy in policies:
         spec = policy["spec"]
-        if namespace_of(policy) != namespace_of(pod) or spec["mode"] == "Off":
+        if spec.get("mode") == "Off":
             continue
-        if from_label_selector(spec["selector"]).matches(metadata(pod).get("labels")):
+        if selects(policy, pod):
             asked = (each for each in spec.get("triggers") or () if not each.get("query"))
             names |= {str(each["metric"]) for each in asked} - set(RESOURCES_OF)
     return frozenset(names)
 
 
 def parsed(text: str, names: frozenset[str]) -> Mapping[str, float]:
-    """The named metrics of a Prometheus exposition. Raises ValueError."""
+    """The named metrics of a Prometheus exposition. Only their lines are read. Raises ValueError, BadMetrics."""
+    lines = [line for line in text.splitlines() if (name := NAME.match(line)) and name[0] in names]
+    if len(lines) > SERIES:
+        raise BadMetrics(f"{len(lines)} series of {', '.join(sorted(names))}: at most {SERIES} are read")
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families("\n".join([*lines, ""])):
         for sample in family.samples:
-            if sample.name in names and sample.value == sample.value:
+            if sample.name in names and math.isfinite(sample.value):
                 found[sample.name] = max(found.get(sample.name, sample.value), sample.value)
     return found

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.api.amounts import CPU, MEMORY, Amounts, amount, read
-from headrace.api.objects import Fields, Object, name_of
+from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of
 from headrace.api.quantity import NANO, parse
-from headrace.api.selectors import Selector, from_label_selector
+from headrace.api.selectors import BadSelector, Selector, from_label_selector
 
 THROTTLING, PRESSURE_CPU, PRESSURE_MEMORY = "throttling", "pressure-cpu", "pressure-memory"
 RESOURCES_OF: Mapping[str, tuple[str, ...]] = {
@@ -80,6 +80,16 @@ class Policy:
         """The share of a limit that may be used before more is given."""
         shares = [each.up.amount for each in self.triggers if each.metric == resource and each.up and each.up.share]
         return min(shares, default=0.8)
+
+
+def selects(policy: Object, pod: Object) -> bool:
+    """Whether the policy is about this Pod. On a cluster it may have a selector that cannot be read: nothing, then."""
+    if namespace_of(policy) != namespace_of(pod):
+        return False
+    try:
+        return from_label_selector(policy["spec"]["selector"]).matches(metadata(pod).get("labels"))
+    except BadSelector:
+        return False
 
 
 def policy_of(obj: Object) -> Policy:

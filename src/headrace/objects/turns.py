@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.api.resting import Resting
+from headrace.api.resting import Resting, Result
 
 
 class Turns:
@@ -11,11 +11,25 @@ class Turns:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
+    async def rest(self) -> None:
+        """Until all others had their turn."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
     async def finish(self, work: Resting[None] | None) -> bool:
         """Do all of it, the first turn at once. Whether it took more than that: then others may have written."""
         rested = False
         for _ in work or ():
             rested = True
-            async with self._turn:
-                await asyncio.sleep(0)
+            await self.rest()
         return rested
+
+    async def result(self, work: Resting[Result]) -> Result:
+        """Do all of it, the first turn at once, and give its result."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            await self.rest()

@@ -61,6 +61,37 @@ async def test_with_a_revision_it_starts_after_it(server: Serving, client: Clien
     assert await events(client, 1, resourceVersion=revision) == [("ADDED", "b")]
 
 
+@pytest.mark.parametrize(("selector", "one_in"), [("", 1), ("third=0", 3)], ids=["everything", "by a label"])
+async def test_large_changes_committed_together_reach_each_watch_once_and_in_order(
+    tmp_path: Path, selector: str, one_in: int
+) -> None:
+    async with serving(tmp_path, durable=True) as server, server.http() as client:
+        query = {"watch": "1", "resourceVersion": await make(server, "before"), "labelSelector": selector}
+        told = [asyncio.Queue[tuple[str, str]]() for _ in range(5)]
+
+        async def follow(queue: asyncio.Queue[tuple[str, str]]) -> None:
+            async with aclosing(client.documents(PATH, query=query)) as documents:
+                async for document in documents:
+                    meta = document["object"]["metadata"]
+                    queue.put_nowait((meta["name"], meta["resourceVersion"]))
+
+        async with asyncio.timeout(60), asyncio.TaskGroup() as watches:
+            tasks = [watches.create_task(follow(queue)) for queue in told]
+            for wave in range(0, 90, 30):
+                creates = (server.store.create(CONFIG_MAP, large(at), "default") for at in range(wave, wave + 30))
+                made = [each["metadata"] for each in await asyncio.gather(*creates)]
+                expected = [(meta["name"], meta["resourceVersion"]) for meta in made[::one_in]]
+                for queue in told:
+                    assert [await queue.get() for _ in expected] == expected
+            for task in tasks:
+                task.cancel()
+
+
+def large(number: int) -> dict[str, Any]:
+    labels = {"third": str(number % 3)}
+    return {"metadata": {"name": f"large-{number}", "labels": labels}, "data": {"text": "x" * (number * 500)}}
+
+
 async def test_a_streaming_list_ends_its_state_with_a_bookmark(server: Serving, client: Client) -> None:
     await make(server, "a")
     query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -102,7 +133,7 @@ async def test_a_client_that_does_not_read_for_a_while_misses_nothing(server: Se
     names = [f"large-{number}" for number in range(60)]
     for name in names:
         await server.store.create(CONFIG_MAP, {"metadata": {"name": name}, "data": {"a": "x" * 200_000}}, "default")
-    seen = []
+    seen: list[str] = []
     async with asyncio.timeout(30):
         while len(seen) < len(names):
             size = int(await reader.readuntil(b"\r\n"), 16)

@@ -136,10 +136,10 @@ async def test_a_reader_at_rest_is_offered_changes_and_reads_what_it_leaves_in_o
     rows = await open_rows(":memory:", inline=True)
     taken, willing = [], True
 
-    def offer(change):
+    def offer(changes):
         if willing:
-            taken.append(change.key.name)
-        return willing
+            taken.extend(change.key.name for change in changes)
+        return len(changes) if willing else 0
 
     watch = rows.watch("configmaps", since=1, offer=offer)
     assert await anext(watch) == 1
@@ -160,11 +160,36 @@ async def test_a_reader_at_rest_is_offered_changes_and_reads_what_it_leaves_in_o
     await rows.close()
 
 
+@pytest.mark.parametrize("takes", [0, 1, 7, 20], ids="takes {} of them".format)
+async def test_changes_of_one_commit_are_offered_together_and_what_is_left_is_read_in_order(tmp_path, takes):
+    rows = await open_rows(tmp_path / "rows.db")
+    offered, taken = [], []
+
+    def offer(changes):
+        offered.append(len(changes))
+        taken.extend(change.revision for change in changes[:takes])
+        return min(takes, len(changes))
+
+    watch = rows.watch("configmaps", "default", since=1, offer=offer)
+    assert await anext(watch) == 1
+    reading = asyncio.create_task(anext(watch))
+    await asyncio.sleep(0)
+    names = [f"object-{number}" for number in range(20)]
+    written = await asyncio.gather(*(rows.commit(put(name)) for name in names))
+    assert offered[0] == 20, "one commit, one offer"
+    read = [] if takes == 20 else [(await reading).revision]
+    while len(taken) + len(read) < 20:
+        read.append((await anext(watch)).revision)
+    assert taken + read == written
+    reading.cancel()
+    await rows.close()
+
+
 async def test_a_reader_that_fails_on_an_offer_ends_alone():
     rows = await open_rows(":memory:", inline=True)
 
-    def offer(change):
-        raise ZeroDivisionError(change.key.name)
+    def offer(changes):
+        raise ZeroDivisionError(changes[0].key.name)
 
     broken, other = rows.watch("configmaps", since=1, offer=offer), rows.watch("configmaps", since=1)
     assert await anext(broken) == 1

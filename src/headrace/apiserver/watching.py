@@ -16,6 +16,7 @@ from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import Failure, status_of
 from headrace.objects.local import LocalStore
+from headrace.objects.reading import Event
 from headrace.objects.registry import Served
 from headrace.store.protocol import BadRequest, StoreError
 
@@ -78,14 +79,15 @@ class Watching:
 
 
 class _Chunks:
-    """The last change as it is written to watchers: those that see it as it is stored are all sent the same bytes."""
+    """What was last written to watchers: those that see changes as they are stored are all sent the same bytes."""
 
     def __init__(self) -> None:
-        self._event, self._body, self._chunk = "", b"", b""
+        self._events: list[Event] = []
+        self._chunk = b""
 
-    def of(self, event: str, body: bytes) -> bytes:
-        if body is not self._body or event != self._event:
-            self._event, self._body, self._chunk = event, body, chunk_of(_line(event, body))
+    def of(self, events: list[Event]) -> bytes:
+        if events != self._events:
+            self._events, self._chunk = events, chunk_of(b"".join([_line(*event) for event in events]))
         return self._chunk
 
 
@@ -149,6 +151,7 @@ class _Watch:
                 yield _line("ADDED", self._formed(body))
             if not resume:
                 break
+            await self._store.turns.rest()
             page = await self._page(resume, INITIAL_PAGE)
         if self._tells_end:
             yield _line("BOOKMARK", orjson.dumps(self._bookmark(revision, {INITIAL_EVENTS_END: "true"})))
@@ -177,13 +180,16 @@ class _Watch:
     def _formed(self, body: bytes) -> bytes:
         return body if self._form is None else self._form(body)
 
-    def _take(self, event: str, body: bytes) -> bool:
-        """Write an event that comes while `lines` waits for one."""
+    def _take(self, events: list[Event]) -> bool:
+        """Write events that come while `lines` waits for one."""
         exchange = self.line.exchange
         if exchange is None or not exchange.keeps_up:
             return False
         form = self._form
-        exchange.write_chunk(self._chunks.of(event, body) if form is None else chunk_of(_line(event, form(body))))
+        if form is None:
+            exchange.write_chunk(self._chunks.of(events))
+        else:
+            exchange.write(b"".join([_line(event, form(body)) for event, body in events]))
         return True
 
     async def _told(self, events: AsyncIterator[tuple[str, bytes]]) -> AsyncIterator[bytes]:

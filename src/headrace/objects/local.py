@@ -14,6 +14,7 @@ from headrace.objects.builtin import built_in_registry
 from headrace.objects.crd import cleanup, establish
 from headrace.objects.home import Caller, Home
 from headrace.objects.registry import Registry, Served
+from headrace.objects.turns import Turns
 from headrace.store.protocol import AlreadyExists, Deletion, EventType, Listing, NotFound, WatchEvent
 from headrace.store.rows import Rows
 
@@ -51,6 +52,11 @@ class LocalStore:
     @property
     def registry(self) -> Registry:
         return self._home.registry
+
+    @property
+    def turns(self) -> Turns:
+        """For work on what was read that takes long."""
+        return self._home.turns
 
     @property
     def rows(self) -> Rows:
@@ -163,7 +169,7 @@ class LocalStore:
     ) -> AsyncIterator[tuple[str, bytes]]:
         """(event type, body) pairs, as `watch`. What is wrong with the request is raised here, before any event.
 
-        `take` gets events while the reader waits for more; where it returns False, the reader gets them.
+        `take` gets what a commit changed while the reader waits for more; where it returns False, the reader gets it.
         """
         return reading.watch_bodies(self._home, self._home.served(kind), namespace, since, labels, fields, take)
 
@@ -204,12 +210,12 @@ class LocalStore:
     ) -> Listing:
         """Delete each object of a list; what others deleted meanwhile is skipped."""
         deleted = []
-        listing = await self.list(kind, namespace, labels=labels, fields=fields)
-        for obj in listing.items:
-            meta = obj["metadata"]
+        bodies, revision, _, _ = await self.list_bodies(kind, namespace, labels=labels, fields=fields)
+        for body in bodies:
+            meta = decode(body)["metadata"]
             with contextlib.suppress(NotFound):
                 deleted.append(await self.delete(kind, meta["name"], meta.get("namespace", ""), deletion))
-        return Listing(deleted, listing.revision)
+        return Listing(deleted, revision)
 
     async def bootstrap(self) -> None:
         """Once at every start: the namespaces that are always there, and removals that were cut short."""

@@ -1,14 +1,14 @@
 """Reading objects: get, list page by page on one snapshot, watch; bytes are decoded only where a selector must look."""
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
 from headrace.api.objects import Object
+from headrace.api.resting import Resting, Turn
 from headrace.api.selectors import BadSelector, FieldTerm, Selector, fields_match, parse_fields, parse_labels
 from headrace.objects import refusals
 from headrace.objects.bodies import decode
@@ -18,13 +18,14 @@ from headrace.store.protocol import BadRequest, Gone
 from headrace.store.rows import Change, Key, Row
 
 SCAN_PAGE = 500
+AT_ONCE_BYTES = 64 * 1024  # are offered to a reader together: one that does not keep up has at most these in its buffer
 TURN_ROWS = 2_000  # read at a time: between two pages of a long list others have their turn
 _BOOLEANS = ("spec.hostNetwork", "spec.unschedulable")
 
 Event = tuple[str, bytes]
 Match = Callable[[bytes], bool]
-Take = Callable[[str, bytes], bool]
-"""Takes an event, or leaves it (False)."""
+Take = Callable[[list[Event]], bool]
+"""Takes events, or leaves them (False)."""
 
 
 class _Meta(msgspec.Struct):
@@ -70,7 +71,7 @@ async def list_bodies(
             counted=bool(limit) and judge is None,
         )
         revision = revision or page.revision
-        matching = page.rows if judge is None else [row for row in page.rows if judge(row)]
+        matching = page.rows if judge is None else await home.turns.result(_chosen(page.rows, judge))
         if limit and len(matching) > wanted:
             # A page read ahead for a selector: go on after the last row that was taken.
             found += matching[:wanted]
@@ -81,7 +82,18 @@ async def list_bodies(
         after = page.rows[-1].key
         if limit and len(found) == limit:
             return _listing(served, found, revision, after, page.remaining if judge is None else None)
-        await asyncio.sleep(0)
+        await home.turns.rest()
+
+
+def _chosen(rows: list[Row], judge: Callable[[Row], bool]) -> Resting[list[Row]]:
+    """The rows that a selector matches: it may have to look into each."""
+    found, turn = [], Turn()
+    for row in rows:
+        if turn.is_over(2 + len(row.body) // 100):
+            yield
+        if judge(row):
+            found.append(row)
+    return found
 
 
 def _listing(
@@ -113,7 +125,7 @@ def watch_bodies(
 ) -> AsyncIterator[Event]:
     """(event type, body) pairs. A malformed request is refused here, not at the first event.
 
-    `take` gets events while the reader waits for more; where it returns False, the reader gets them.
+    `take` gets what a commit changed while the reader waits for more; where it returns False, the reader gets it.
     """
     match = selection(served, labels, fields)
     if since and not (since.isascii() and since.isdigit()):
@@ -125,15 +137,27 @@ def watch_bodies(
     return _watch(home, served, namespace, int(since or 0), match, take)
 
 
-def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Change], bool]:
+def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Sequence[Change]], int]:
     as_stored = shown_as_stored(served)
 
-    def offer(change: Change) -> bool:
+    def offer(changes: Sequence[Change]) -> int:
+        taken = at = 0
         try:
-            event = _event(change, match)
-            return event is None or take(event[0], event[1] if as_stored else shown(served, event[1]))
+            while at < len(changes):
+                events: list[Event] = []
+                size = 0
+                while at < len(changes) and size < AT_ONCE_BYTES:
+                    event = _event(changes[at], match)
+                    at += 1
+                    if event is not None:
+                        events.append(event if as_stored else (event[0], shown(served, event[1])))
+                        size += len(event[1])
+                if events and not take(events):
+                    break
+                taken = at
         except Exception:  # it happens again where the reader reads it, and there it is the reader's, not the writer's
-            return False
+            return taken
+        return taken
 
     return offer
 
@@ -144,7 +168,10 @@ async def _watch(
     if since == 0:
         page = home.rows.page(served.stored.resource, namespace)
         since = page.revision
+        turn = Turn()
         for row in page.rows:
+            if turn.is_over(2 + len(row.body) // 100):
+                await home.turns.rest()
             if match is None or match(row.body):
                 yield "ADDED", shown(served, row.body)
     offer = None if take is None else _offered(served, match, take)

@@ -122,12 +122,17 @@ class Rows(Protocol):
         ...
 
     def watch(
-        self, resource: str, namespace: str = "", *, since: int, offer: Callable[[Change], bool] | None = None
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        since: int,
+        offer: Callable[[Sequence[Change]], int] | None = None,
     ) -> AsyncIterator[Change | int]:
         """Changes after `since`, in order; an int is a bookmark: nothing up to that revision is still to come.
 
-        While the reader waits for more, `offer` is called with a change and may take it (True), so that nobody has to
-        be woken; it must not raise. Raises Gone if `since` is compacted, and when the reader is too slow.
+        While the reader waits for more, `offer` is called with what a commit changed and says how many of these it
+        takes, so that nobody has to be woken. Raises Gone if `since` is compacted, and when the reader is too slow.
         """
         ...
 

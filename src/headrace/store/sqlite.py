@@ -8,7 +8,7 @@ raises Unavailable when another process has the file, Unreadable when it is not 
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -83,7 +83,12 @@ class SQLiteRows:
         return self._reader.page(resource, namespace, after, limit, at, counted)
 
     def watch(
-        self, resource: str, namespace: str = "", *, since: int, offer: Callable[[Change], bool] | None = None
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        since: int,
+        offer: Callable[[Sequence[Change]], int] | None = None,
     ) -> AsyncIterator[Change | int]:
         return self._watchers.watch(resource, namespace, since, offer)
 

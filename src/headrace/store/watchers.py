@@ -13,14 +13,14 @@ BOOKMARK_EVERY = 1_000
 """Revisions after which a watcher that sees none of them gets a bookmark: far fewer than history keeps."""
 
 
-Offer = Callable[[Change], bool]
-"""Takes a change at once, or leaves it (False) to be read in turn. What it raises ends its own watch."""
+Offer = Callable[[Sequence[Change]], int]
+"""Takes so many of these changes, the first ones; the others are read in turn. What it raises ends its own watch."""
 
 
 class Watcher:
     """The backlog of one reader. `told` is the revision it is complete up to.
 
-    A reader with an `offer` that has taken all before and waits for more is offered a change where it stands, which
+    A reader with an `offer` that has taken all before and waits for more is offered changes where it stands, which
     costs a tenth of waking it.
     """
 
@@ -34,24 +34,30 @@ class Watcher:
         self._ending: Exception | None = None
         self._wake = asyncio.Event()
 
-    def push(self, change: Change) -> None:
-        if self._ending is not None or change.revision <= self.told or self.namespace not in ("", change.key.namespace):
+    def push(self, changes: Sequence[Change]) -> None:
+        """What one commit changed, in order."""
+        if self._ending is not None:
             return
-        if len(self._waiting) >= self._backlog:
-            self.end(Gone(f"the watch is more than {self._backlog} events behind: list again"))
-            self._waiting.clear()
+        told, namespace = self.told, self.namespace
+        news = [each for each in changes if each.revision > told and namespace in ("", each.key.namespace)]
+        if not news:
             return
-        self.told = change.revision
+        self.told = news[-1].revision
         if self._rests and self._offer is not None:
             try:
-                taken = self._offer(change)
+                taken = self._offer(news)
             except Exception as error:  # one reader's fault holds up neither the writers nor the other readers
                 self.end(error)
                 return
-            if taken:
+            if taken == len(news):
                 return
+            del news[:taken]
         self._rests = False
-        self._waiting.append(change)
+        if len(self._waiting) + len(news) > self._backlog:
+            self.end(Gone(f"the watch is more than {self._backlog} events behind: list again"))
+            self._waiting.clear()
+            return
+        self._waiting += news
         self._wake.set()
 
     def bookmark(self, revision: int) -> None:
@@ -113,9 +119,12 @@ class Watchers:
     def publish(self, changes: Sequence[Change], revision: int) -> None:
         """Tell of one commit."""
         self.published = revision
+        by_resource: defaultdict[str, list[Change]] = defaultdict(list)
         for change in changes:
-            for watcher in self._by_resource.get(change.key.resource, ()):
-                watcher.push(change)
+            by_resource[change.key.resource].append(change)
+        for resource, of_resource in by_resource.items():
+            for watcher in self._by_resource.get(resource, ()):
+                watcher.push(of_resource)
         for watchers in self._by_resource.values():
             for watcher in watchers:
                 if revision - watcher.told >= BOOKMARK_EVERY:

@@ -95,3 +95,15 @@ def test_what_a_plan_has_told_it_does_not_tell_again():
                 if obj["metadata"]["name"] == each.name:
                     obj["status"] = (obj.get("status") or {}) | dict(each.fields["status"])
     assert look(pods, told) == ()
+
+
+@pytest.mark.parametrize(
+    ("created", "ends"),
+    [
+        pytest.param("2027-01-15T07:59:59Z", {}, id="just made: its Pod may not have been heard of yet"),
+        pytest.param("2027-01-15T07:59:00Z", {"a": "Failed"}, id="a minute ago"),
+        pytest.param("2027-01-16T08:00:00Z", {"a": "Failed"}, id="by a clock that was set back by a day since"),
+    ],
+)
+def test_how_long_an_action_waits_for_a_pod_that_nobody_knows(created, ends):
+    assert states(look([], [action("a", "ghost/app", created=created)])) == ends

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.api.kinds import POD
 from headrace.api.objects import key_of
+from headrace.api.times import to_time
 from headrace.resize.actions_plan import Seen, plan, refused
 from headrace.resize.cluster_pods import as_decided, left_alone
 from headrace.resize.controller import ledger_of
@@ -262,6 +263,10 @@ def test_memory_in_use_is_tried_again_for_a_while_and_then_put_back():
     waits["spec"]["target"] = {"memory": "64Mi"}
     actions = plan(look([found], [waits]), NOW)
     assert told(actions) == [("Running", "MemoryInUse")]
+    waits["status"]["failingSince"] = "2027-01-16T08:00:00Z"  # by a clock that was set back by a day since
+    actions = plan(look([found], [waits]), NOW)
+    assert told(actions) == [("Running", "MemoryInUse")]
+    assert actions[0].fields["status"]["failingSince"] == to_time(NOW)
     waits["status"]["failingSince"] = "2027-01-15T07:59:50Z"
     actions = plan(look([found], [waits]), NOW)
     assert told(actions) == [("Failed", "MemoryInUse")]

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SKEW_SECONDS = 3.0  # by which clocks of several machines, and stamps cut to the second, may differ
 
 
 def to_time(wall: float) -> str:
@@ -21,3 +22,10 @@ def from_time(text: str) -> float:
     if at.tzinfo is None:
         raise ValueError(f"{text!r}: must be an RFC 3339 time with a zone, such as 2026-03-01T12:00:00Z")
     return (at - _EPOCH).total_seconds()
+
+
+def past(text: str, now: float) -> float:
+    """`from_time` of a stamp since which something is waited for. One that lies ahead of `now` was written by a clock
+    that was set back since: it counts as long ago (0), so that no wait lasts longer than it should."""
+    at = from_time(text)
+    return at if at <= now + SKEW_SECONDS else 0.0

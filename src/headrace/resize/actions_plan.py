@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace.api.amounts import CPU, MEMORY, PODS, Amounts, larger, read, written
 from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of, version_of
-from headrace.api.times import from_time, to_micro_time, to_time
+from headrace.api.times import past, to_micro_time, to_time
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.pods import contribution
 from headrace.resize import workload
@@ -291,7 +291,7 @@ class _Look:
             case "FAILED" | "DRIFT_DETECTED":
                 return self._failing(pod, judged)
             case _:
-                left = BRIEF_SECONDS - (self.now - from_time(str(self.status.get("startTime"))))
+                left = BRIEF_SECONDS - (self.now - past(str(self.status.get("startTime")), self.now))
                 if left > 0 and self.status.get("reason") == "Started":
                     return [Again(left)]
                 return self._moved(None, judged.sync, judged.reason or judged.sync.capitalize(), judged.message)
@@ -309,7 +309,7 @@ class _Look:
         retry = self.action["spec"].get("retry") or {}
         count, seconds = int(retry.get("count", 3)), float(retry.get("seconds", 5))
         since = self.status.get("failingSince")
-        started = from_time(str(since)) if since else self.now
+        started = (past(str(since), self.now) if since else 0.0) or self.now  # a stamp that lies ahead: begin again
         elapsed, attempts, pause = self.now - started, 0, seconds
         while attempts < count and elapsed >= pause:
             elapsed, attempts, pause = elapsed - pause, attempts + 1, pause * 2
@@ -331,7 +331,7 @@ class _Look:
     # What is written
 
     def _nothing_there(self, pod: Object | None) -> list[Action]:
-        age = self.now - from_time(str(metadata(self.action).get("creationTimestamp")))
+        age = self.now - past(str(metadata(self.action).get("creationTimestamp")), self.now)
         if pod is None and age < PATIENCE_SECONDS:
             return [Again(PATIENCE_SECONDS - age)]
         return self._failed("NotFound", f"workload {self._workload()}: no such Pod or container")

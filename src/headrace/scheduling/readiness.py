@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace.api.objects import Fields, name_of
-from headrace.api.times import from_time
+from headrace.api.times import past
 
 BINDING_TIMEOUT_SECONDS = 600.0
 
@@ -60,7 +60,7 @@ def _of_claim(claim: Fields, now: float) -> Readiness:
     if is_ready:
         return READY
     stamp = allocation.get("allocationTimestamp")
-    until = from_time(str(stamp)) + BINDING_TIMEOUT_SECONDS if stamp else float("inf")
+    until = past(str(stamp), now) + BINDING_TIMEOUT_SECONDS if stamp else float("inf")
     if until < now:
         return Readiness(False, f"device binding timeout: claim={name_of(claim)}")
     return Readiness(False, until=until)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.api.amounts import CPU, MEMORY, Amounts, read
 from headrace.api.objects import Fields, Object, metadata
-from headrace.api.times import from_time
+from headrace.api.times import from_time, past
 from headrace.metrics.protocol import Usage, Value
 from headrace.objects.validation.resizing import LEAST_MEBIBYTES, LEAST_MILLICORES
 from headrace.resize import workload
@@ -360,11 +360,8 @@ class _Look:
 
 
 def _ended(action: Fields, now: float) -> float:
-    """When it ended. One that ends after now was told by a clock that was set back since: it counts as long ago, so
-    that no cooldown lasts for a day."""
     text = action["status"].get("finishTime")
-    at = from_time(str(text)) if text else 0.0
-    return at if at <= now + SLACK_SECONDS else 0.0
+    return past(str(text), now) if text else 0.0
 
 
 def _grew(action: Fields) -> bool:

@@ -3,17 +3,20 @@
 The form is agreed on before anything is done: a write whose answer nobody can read must not happen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
 from headrace.api.objects import Object
+from headrace.api.resting import Resting, Turn
 from headrace.apiserver.answers import Answer, Header, json_answer
-from headrace.apiserver.listing import list_body, partial_list_body, partial_object
+from headrace.apiserver.listing import list_body, list_head, partial_list_head, partial_object
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.requests import Request
 from headrace.objects.registry import Served
+
+YAML = b"application/yaml"
 
 
 class Forms:
@@ -31,7 +34,7 @@ class Forms:
     ) -> Answer:
         match request.form:
             case "table":
-                return json_answer(self._printing.table(request, served, [obj]), code, headers)
+                return json_answer(self._printing.table(request, served, obj), code, headers)
             case "metadata":
                 return json_answer(partial_object(obj), code, headers)
             case "yaml":
@@ -47,19 +50,51 @@ class Forms:
         resume: str = "",
         remaining: int | None = None,
         headers: Sequence[Header] = (),
-    ) -> Answer:
+    ) -> Resting[Answer]:
+        """A list. Stored bodies are spliced at once; where each has to be looked into, the work rests."""
         match request.form:
             case "table":
-                objects = [orjson.loads(body) for body in bodies]
-                table = self._printing.table(request, served, objects, revision, resume, remaining)
-                return json_answer(table, 200, headers)
+                head = self._printing.heading(served, revision, resume, remaining)
+                row = self._printing.rows(request, served)
+                body = yield from _spliced(head, b"rows", bodies, row)
             case "metadata":
-                return Answer(200, partial_list_body(bodies, revision, resume, remaining), headers=headers)
-        body = list_body(served, bodies, revision, resume, remaining)
-        return _yaml(orjson.loads(body), 200, headers) if request.form == "yaml" else Answer(200, body, headers=headers)
+                body = yield from _spliced(
+                    partial_list_head(revision, resume, remaining), b"items", bodies, partial_object
+                )
+            case "yaml":
+                body = yield from _yaml_list(list_head(served, revision, resume, remaining), bodies)
+                return Answer(200, body, YAML, headers)
+            case _:
+                body = list_body(served, bodies, revision, resume, remaining)
+        return Answer(200, body, headers=headers)
+
+
+def _spliced(
+    head: dict[str, Any], name: bytes, bodies: list[bytes], form: Callable[[Object], dict[str, Any]]
+) -> Resting[bytes]:
+    pieces, turn = [], Turn()
+    for body in bodies:
+        if turn.is_over(20 + len(body) // 100):
+            yield
+        pieces.append(orjson.dumps(form(orjson.loads(body))))
+    return b'%s,"%s":[%s]}' % (orjson.dumps(head)[:-1], name, b",".join(pieces))
+
+
+def _yaml_list(head: dict[str, Any], bodies: list[bytes]) -> Resting[bytes]:
+    """As one document: a list is written in it as it is alone."""
+    from headrace.apiserver.yaml_documents import dump
+
+    if not bodies:
+        return dump({**head, "items": []})
+    pieces, turn = [dump(head), b"items:\n"], Turn()
+    for body in bodies:
+        if turn.is_over(len(body)):
+            yield
+        pieces.append(dump([orjson.loads(body)]))
+    return b"".join(pieces)
 
 
 def _yaml(value: Any, code: int, headers: Sequence[Header]) -> Answer:
     from headrace.apiserver.yaml_documents import dump
 
-    return Answer(code, dump(value), b"application/yaml", headers)
+    return Answer(code, dump(value), YAML, headers)

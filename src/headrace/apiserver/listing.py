@@ -16,12 +16,16 @@ def list_metadata(revision: str, resume: str, remaining: int | None) -> dict[str
     return found
 
 
-def list_body(served: Served, bodies: list[bytes], revision: str, resume: str, remaining: int | None) -> bytes:
-    head = {
+def list_head(served: Served, revision: str, resume: str, remaining: int | None) -> dict[str, Any]:
+    return {
         "kind": served.list_kind or f"{served.kind.kind}List",
         "apiVersion": served.kind.api_version,
         "metadata": list_metadata(revision, resume, remaining),
     }
+
+
+def list_body(served: Served, bodies: list[bytes], revision: str, resume: str, remaining: int | None) -> bytes:
+    head = list_head(served, revision, resume, remaining)
     if not bodies:
         return orjson.dumps({**head, "items": []})
     # Begin and end are joined to the outer items, since these bytes are many: one copy of them is enough.
@@ -38,12 +42,9 @@ def partial_object(obj: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def partial_list_body(bodies: list[bytes], revision: str, resume: str, remaining: int | None) -> bytes:
-    return orjson.dumps(
-        {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": list_metadata(revision, resume, remaining),
-            "items": [partial_object(orjson.loads(body)) for body in bodies],
-        }
-    )
+def partial_list_head(revision: str, resume: str, remaining: int | None) -> dict[str, Any]:
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_metadata(revision, resume, remaining),
+    }

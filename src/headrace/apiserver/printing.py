@@ -23,59 +23,50 @@ class Printing:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
 
-    def table(
-        self,
-        request: Request,
-        served: Served,
-        objects: list[Object],
-        revision: str = "",
-        resume: str = "",
-        remaining: int | None = None,
-    ) -> dict[str, Any]:
-        """A Table of these objects; without a `revision` that of the first."""
-        if not revision and objects:
-            revision = version_of(objects[0])
-        table = self._table(_printer(served), objects, _include(request))
-        table["metadata"] = list_metadata(revision, resume, remaining)
-        return table
+    def table(self, request: Request, served: Served, obj: Object) -> dict[str, Any]:
+        """A Table of one object."""
+        return {**self.heading(served, version_of(obj)), "rows": [self.rows(request, served)(obj)]}
+
+    def heading(self, served: Served, revision: str, resume: str = "", remaining: int | None = None) -> dict[str, Any]:
+        """A Table but for its rows."""
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": list_metadata(revision, resume, remaining),
+            "columnDefinitions": [column.definition() for column in _printer(served).columns],
+        }
+
+    def rows(self, request: Request, served: Served) -> Callable[[Object], dict[str, Any]]:
+        """From objects to their rows."""
+        printer, include, now = _printer(served), _include(request), self._wall()
+        return lambda obj: _row(printer, include, obj, now)
 
     def row_tables(self, request: Request, served: Served) -> Callable[[bytes], bytes]:
         """For a watch: each change is a Table of one row; only the first carries the columns."""
         printer, include = _printer(served), _include(request)
-        first = True
+        table = self.heading(served, "")
 
         def form(body: bytes) -> bytes:
-            nonlocal first
             obj = orjson.loads(body)
-            table = self._table(printer, [obj], include)
             table["metadata"] = {"resourceVersion": version_of(obj)}
-            if not first:
-                table["columnDefinitions"] = None
-            first = False
-            return orjson.dumps(table)
+            table["rows"] = [_row(printer, include, obj, self._wall())]
+            formed = orjson.dumps(table)
+            table["columnDefinitions"] = None
+            return formed
 
         return form
 
-    def _table(self, printer: Printer, objects: list[Object], include: str) -> dict[str, Any]:
-        now = self._wall()
-        rows = []
-        for obj in objects:
-            row: dict[str, Any] = {"cells": printer.cells(obj, now)}
-            conditions = printer.conditions(obj)
-            if conditions:
-                row["conditions"] = conditions
-            if include == "Object":
-                row["object"] = obj
-            elif include != "None":
-                row["object"] = partial_object(obj)
-            rows.append(row)
-        return {
-            "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": {},
-            "columnDefinitions": [column.definition() for column in printer.columns],
-            "rows": rows,
-        }
+
+def _row(printer: Printer, include: str, obj: Object, now: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"cells": printer.cells(obj, now)}
+    conditions = printer.conditions(obj)
+    if conditions:
+        row["conditions"] = conditions
+    if include == "Object":
+        row["object"] = obj
+    elif include != "None":
+        row["object"] = partial_object(obj)
+    return row
 
 
 def _printer(served: Served) -> Printer:

@@ -77,7 +77,8 @@ class Resources:
         return self._forms.stored(request, served, body)
 
     async def _list(self, request: Request, served: Served) -> Answer:
-        return self._forms.many(request, served, *await self._watching.listed(request, served))
+        listed = await self._watching.listed(request, served)
+        return await self._store.turns.result(self._forms.many(request, served, *listed))
 
     async def _watch(self, request: Request, served: Served) -> Stream:
         return await self._watching.stream(request, served)
@@ -149,7 +150,8 @@ class Resources:
             deletion=deletion,
         )
         found = [orjson.dumps(item) for item in listing.items]
-        return self._forms.many(request, served, found, listing.revision, headers=warning_headers(warnings))
+        answer = self._forms.many(request, served, found, listing.revision, headers=warning_headers(warnings))
+        return await store.turns.result(answer)
 
     async def _subresource(self, request: Request, served: Served) -> Answer | Stream:
         name = request.subresource

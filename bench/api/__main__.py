@@ -22,7 +22,7 @@ LISTED = 1000
 WATCHERS = 10
 CONNECTIONS = (1, 16)
 PADDING = "x" * 200
-CLIENTS = 16
+CLIENTS = max(CONNECTIONS) + WATCHERS
 
 
 @dataclass(slots=True)
@@ -94,29 +94,31 @@ class Load:
         await asyncio.gather(*(one(client) for client in self.clients[:at]))
         figures.cpu.append((self.side.cpu_seconds() - before) / count)
 
-    async def watch(self, figures: Figures, count: int) -> None:
-        """CPU of one write that WATCHERS see, from the write to the last of them."""
-        seen = asyncio.Queue[None]()
+    async def watch(self, figures: Figures, count: int, at: int) -> None:
+        """CPU of a create that WATCHERS see, by `at` connections side by side, until all have seen all."""
+        told = [asyncio.Queue[None]() for _ in range(WATCHERS)]
 
-        async def follow(client: Client, since: str) -> None:
+        async def follow(client: Client, since: str, queue: asyncio.Queue[None]) -> None:
             query = {"watch": "true", "resourceVersion": since}
             async for _ in client.documents(collection_path(CONFIG_MAP, NAMESPACE_NAME), query=query):
-                seen.put_nowait(None)
+                queue.put_nowait(None)
 
         listing = await self.clients[0].request(
             "GET", collection_path(CONFIG_MAP, NAMESPACE_NAME), query={"limit": "1"}
         )
         since = listing["metadata"]["resourceVersion"]
-        followers = [asyncio.create_task(follow(client, since)) for client in self.clients[1 : 1 + WATCHERS]]
+        clients = self.clients[-WATCHERS:]
+        followers = [
+            asyncio.create_task(follow(client, since, queue)) for client, queue in zip(clients, told, strict=True)
+        ]
         await asyncio.sleep(1)
-        before = self.side.cpu_seconds()
-        for _ in range(count):
-            began = time.perf_counter()
-            await self.create(self.clients[0])
-            for _ in range(WATCHERS):
-                await seen.get()
-            figures.latencies.append(time.perf_counter() - began)
-        figures.cpu.append((self.side.cpu_seconds() - before) / count)
+
+        async def seen(client: Client) -> None:
+            await self.create(client)
+            for queue in told:
+                await queue.get()
+
+        await self.measure(figures, seen, count, at)
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
@@ -139,9 +141,10 @@ async def run(sides: list[Side], rounds: int, operations: int) -> None:
                     for load in loads:
                         figures = rows.setdefault(f"{name}, {at} at once", {}).setdefault(load.side.name, Figures())
                         await load.measure(figures, getattr(load, name), count, at)
-            for load in loads:
-                row = rows.setdefault(f"create seen by {WATCHERS} watchers", {})
-                await load.watch(row.setdefault(load.side.name, Figures()), operations // 3)
+            for at in CONNECTIONS:
+                for load in loads:
+                    row = rows.setdefault(f"create seen by {WATCHERS} watchers, {at} at once", {})
+                    await load.watch(row.setdefault(load.side.name, Figures()), operations // 3, at)
         table(sides, rows, idle)
 
 

@@ -127,8 +127,37 @@ async def test_a_slow_watcher_is_cut_off_and_the_others_are_not():
     for number in range(11):
         await rows.commit(put(f"object-{number}"))
         assert (await anext(quick)).key.name == f"object-{number}"
-    with pytest.raises(Gone, match="more than 10 events behind"):
+    with pytest.raises(Gone, match="more than 10 events or 64 MiB of them behind"):
         await anext(slow)
+    await rows.close()
+
+
+async def test_a_watcher_that_reads_nothing_does_not_keep_all_that_is_written_in_memory(monkeypatch):
+    """Forty such watchers and 300 writes of a megabyte took 780 MB."""
+    monkeypatch.setattr("headrace.store.watchers.WATCH_BACKLOG_BYTES", 100_000)
+    rows = await open_rows(":memory:", inline=True)
+    slow, quick = rows.watch("configmaps", since=1), rows.watch("configmaps", since=1)
+    assert await anext(slow) == 1
+    assert await anext(quick) == 1
+    for number in range(40):
+        await rows.commit(put(f"object-{number}", data="x" * 5_000))
+        assert (await anext(quick)).key.name == f"object-{number}"
+    with pytest.raises(Gone, match="behind"):
+        await anext(slow)
+    await rows.close()
+
+
+async def test_history_is_read_for_a_watch_in_turns_of_few_bytes(monkeypatch):
+    monkeypatch.setattr("headrace.store.reader.REPLAY_BYTES", 20_000)
+    rows = await open_rows(":memory:", inline=True)
+    for number in range(40):
+        await rows.commit(put(f"object-{number}", data="x" * 5_000))
+    first, reached = rows._reader.replay("configmaps", "", 1, rows.revision)
+    assert len(first) == 4
+    assert reached == first[-1].revision
+    watch = rows.watch("configmaps", since=1)
+    seen = [await anext(watch) for _ in range(40)]
+    assert [each.key.name for each in seen] == [f"object-{number}" for number in range(40)]
     await rows.close()
 
 

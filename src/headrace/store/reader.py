@@ -17,6 +17,7 @@ from headrace.store.recent import RecentRows
 from headrace.store.rows import Change, Key, Page, Row
 
 REPLAY_BATCH = 200
+REPLAY_BYTES = 4 * 1024 * 1024  # or the one row that is larger: a slow reader keeps them while it writes them out
 _row = tuple.__new__  # twice as fast as Row's own
 
 
@@ -85,8 +86,15 @@ class Reader:
             if since < self._compacted():
                 raise gone(since, self._compacted())
             bounds = (resource, since, until, REPLAY_BATCH)
-            found: list[Any] = self._connection.execute(statements.REPLAY, bounds).fetchall()
-        reached = found[-1][0] if len(found) == REPLAY_BATCH else until
+            found: list[Any] = []
+            size = 0
+            for row in self._connection.execute(statements.REPLAY, bounds):
+                found.append(row)
+                size += len(row[3] or b"") + len(row[7] or b"")
+                if size > REPLAY_BYTES:
+                    break
+        is_cut = len(found) == REPLAY_BATCH or size > REPLAY_BYTES
+        reached = found[-1][0] if is_cut else until
         return [self._change(resource, row) for row in found if namespace in ("", row[1])], reached
 
     def _change(self, resource: str, row: Any) -> Change:

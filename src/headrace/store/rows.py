@@ -80,6 +80,11 @@ class Change(NamedTuple):
     before: bytes | None
     gone: bytes | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory that its bodies take."""
+        return len(self.body or b"") + len(self.before or b"") + len(self.gone or b"")
+
 
 class Rows(Protocol):
     """One file of rows. Raises Conflict, Refused, Gone, Unavailable of `headrace.store.protocol`."""

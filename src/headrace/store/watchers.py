@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from headrace.api.limits import WATCH_BACKLOG_EVENTS
+from headrace.api.limits import WATCH_BACKLOG_BYTES, WATCH_BACKLOG_EVENTS
 from headrace.store.protocol import Gone, Unavailable
 from headrace.store.reader import Reader
 from headrace.store.rows import Change
@@ -20,6 +20,7 @@ Offer = Callable[[Sequence[Change]], int]
 class Watcher:
     """The backlog of one reader. `told` is the revision it is complete up to.
 
+    It is bounded in events and in bytes: who reads nothing must not keep everything that is written in memory.
     A reader with an `offer` that has taken all before and waits for more is offered changes where it stands, which
     costs a tenth of waking it.
     """
@@ -31,6 +32,7 @@ class Watcher:
         self._offer = offer
         self._rests = False
         self._waiting: deque[Change | int] = deque()
+        self._bytes = 0  # of what waits
         self._ending: Exception | None = None
         self._wake = asyncio.Event()
 
@@ -53,8 +55,10 @@ class Watcher:
                 return
             del news[:taken]
         self._rests = False
-        if len(self._waiting) + len(news) > self._backlog:
-            self.end(Gone(f"the watch is more than {self._backlog} events behind: list again"))
+        self._bytes += sum(each.size for each in news)
+        if len(self._waiting) + len(news) > self._backlog or self._bytes > WATCH_BACKLOG_BYTES:
+            most = f"{self._backlog} events or {WATCH_BACKLOG_BYTES // 2**20} MiB of them"
+            self.end(Gone(f"the watch is more than {most} behind: list again"))
             self._waiting.clear()
             return
         self._waiting += news
@@ -84,7 +88,10 @@ class Watcher:
                 await self._wake.wait()
             finally:
                 self._rests = False
-        return self._waiting.popleft()
+        found = self._waiting.popleft()
+        if not isinstance(found, int):
+            self._bytes -= found.size
+        return found
 
 
 class Watchers:

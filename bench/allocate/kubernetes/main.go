@@ -33,6 +33,7 @@ type held struct {
 	Device           string                                          `json:"device"`
 	ShareID          *types.UID                                      `json:"shareID"`
 	ConsumedCapacity map[resourceapi.QualifiedName]resource.Quantity `json:"consumedCapacity"`
+	CapacityOnly     bool                                            `json:"capacityOnly"`
 }
 
 type request struct {
@@ -97,11 +98,13 @@ func state(r *request) structured.AllocatedState {
 	}
 	for _, each := range r.Allocated {
 		id := structured.MakeDeviceID(each.Driver, each.Pool, each.Device)
-		if each.ShareID == nil || !withShares {
+		if (each.ShareID == nil && !each.CapacityOnly) || !withShares {
 			found.AllocatedDevices.Insert(id)
 			continue
 		}
-		found.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, each.ShareID))
+		if each.ShareID != nil {
+			found.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, each.ShareID))
+		}
 		if each.ConsumedCapacity != nil {
 			found.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, each.ConsumedCapacity))
 		}
@@ -292,6 +295,16 @@ func stream(ctx context.Context, r *request) answer {
 	return found
 }
 
+// served answers with what went wrong where Kubernetes' code panics on an object that no API server would take.
+func served(r *request) (found answer) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			found = answer{Name: r.Name, Outcome: "panic", Error: fmt.Sprint(problem)}
+		}
+	}()
+	return serve(r)
+}
+
 func main() {
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
@@ -303,7 +316,7 @@ func main() {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
-			found := serve(&r)
+			found := served(&r)
 			if err := out.Encode(&found); err != nil {
 				panic(err)
 			}

@@ -65,3 +65,17 @@ def test_a_name_goes_before_all_nodes_and_selector() -> None:
     assert not is_for_node({"nodeName": "n2", "allNodes": True}, NODE)
     assert is_for_node({"allNodes": True}, NODE)
     assert not is_for_node({}, NODE)
+
+
+WRONG = [
+    ({"key": "zone", "operator": "Odd"}, 'supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"'),
+    ({"key": "a/b/c", "operator": "Exists"}, 'key: Invalid value: "a/b/c": a valid label key must consist of'),
+    ({"key": "zone", "operator": "In", "values": ["x y"]}, 'values[0][zone]: Invalid value: "x y": a valid label'),
+]
+
+
+@pytest.mark.parametrize(("requirement", "words"), WRONG, ids=["operator", "key", "value"])
+def test_a_selector_that_cannot_be_read_is_refused_in_kubernetes_words(requirement: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSelector) as refused:
+        selector_matches({"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}, {"metadata": {"name": "n"}})
+    assert words in str(refused.value)

@@ -1,7 +1,7 @@
 """Fresh random cases, answered by Kubernetes' own allocator and by ours: every answer must be the same.
 
 Needs Go and the module proxy. HEADRACE_ALLOCATE_CASES says how many, HEADRACE_ALLOCATE_SEED which ones; a failure names
-its seed: `python -m bench.allocate.fuzz --cases 1 --seed N` (with `--mutate` for a changed one) shows it again.
+its seed: `python -m bench.allocate.fuzz --cases 1 --seed N --kind KIND` shows it again.
 """
 
 import os
@@ -11,7 +11,7 @@ from random import SystemRandom
 
 import pytest
 
-from bench.allocate.fuzz import differences
+from bench.allocate.fuzz import Kind, differences
 from bench.allocate.peer import Peer
 
 pytestmark = pytest.mark.slow_reference
@@ -27,10 +27,10 @@ def peer() -> Iterator[Peer]:
         yield running
 
 
-@pytest.mark.parametrize("mutate", [pytest.param(False, id="new cases"), pytest.param(True, id="known cases, changed")])
-def test_random_cases_are_answered_as_kubernetes_answers_them(peer: Peer, mutate: bool) -> None:
+@pytest.mark.parametrize(("kind", "share"), [("new", 1.0), ("known", 0.5), ("odd", 0.75)], ids=["new", "known", "odd"])
+def test_random_cases_are_answered_as_kubernetes_answers_them(peer: Peer, kind: Kind, share: float) -> None:
     seed = int(os.environ.get("HEADRACE_ALLOCATE_SEED", str(SystemRandom().randrange(2**32))))
-    found = list(differences(peer, range(seed, seed + CASES // (2 if mutate else 1)), mutate=mutate))
+    found = list(differences(peer, range(seed, seed + int(CASES * share)), kind))
     wrong = [each for each in found if each]
     assert not wrong, f"{len(wrong)} of {len(found)} differ from seed {seed}\n" + "\n".join(wrong[:5])
     assert found.count(None) < len(found) / 10

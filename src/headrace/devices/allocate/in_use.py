@@ -45,6 +45,8 @@ class InUse:
         if result.get("adminAccess"):
             return None
         device = (result.get("driver") or "", result.get("pool") or "", result.get("device") or "")
+        if not all(device):
+            return None  # Kubernetes finds no device by an empty name
         pool = device[:2]
         self._changes += 1
         self.versions[pool] = self._changes

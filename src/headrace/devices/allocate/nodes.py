@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.api.selectors import label_value_errors, qualified_name_errors
+
 Json = Mapping[str, Any]
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
-_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
@@ -114,8 +114,9 @@ def _label_errors(requirement: Json, where: str) -> list[str]:
         return [f'{where}.operator: Unsupported value: "{operator}": supported values: {supported}']
     found = []
     key = requirement.get("key") or ""
-    if not _is_label_key(key):
-        found.append(f'{where}.key: Invalid value: "{key}": must be a qualified label name')
+    if wrong := qualified_name_errors(key):
+        words = "; ".join(wrong).replace("a qualified name", "a valid label key")
+        found.append(f'{where}.key: Invalid value: "{key}": {words}')
     if operator in ("In", "NotIn") and not values:
         found.append(f"{where}.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
     if operator in ("Exists", "DoesNotExist") and values:
@@ -135,15 +136,8 @@ def _label_errors(requirement: Json, where: str) -> list[str]:
             if not _is_int64(value)
         ]
     found += [
-        f'{where}.values[{index}]: Invalid value: "{value}": must be a label value of at most 63 characters'
+        f'{where}.values[{index}][{key}]: Invalid value: "{value}": {"; ".join(wrong)}'
         for index, value in enumerate(values)
-        if value and (len(value) > 63 or _NAME.fullmatch(value) is None)
+        if (wrong := label_value_errors(value))
     ]
     return found
-
-
-def _is_label_key(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (not prefix or len(prefix) > 253 or _SUBDOMAIN.fullmatch(prefix) is None):
-        return False
-    return 0 < len(name) <= 63 and _NAME.fullmatch(name) is not None

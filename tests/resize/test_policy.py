@@ -151,6 +151,22 @@ async def test_maximum_and_quota_bound_the_target():
         assert (await here.condition("QuotaReached"))[0] == "True"
 
 
+async def test_what_waits_for_room_counts_against_the_quota_of_the_others():
+    async with measured(cpu="5") as here:
+        await here.pod("web", 2000)
+        await here.pod("web2", 500, labels={"app": "web"})
+        await here.pod("other", 1500)
+        await here.policy(max={"cpu": "4"}, quota={"cpu": "4500m"}, onInsufficient="Defer", cooldownSeconds={"up": 5})
+        await here.use(10, cpu=20.0)
+        [waiting] = await here.actions()
+        assert (waiting["spec"]["target"], waiting["status"]["reason"]) == ({"cpu": "4"}, "Deferred")
+        await here.use(20, "default/web2/app", cpu=20.0)
+        assert (await here.condition("QuotaReached"))[:2] == ("True", "QuotaReached")
+        await here.store.delete(POD, "other", "default", Deletion(grace_seconds=0))
+        await here.use(20, "default/web2/app", cpu=20.0)
+        assert [(await here.limits(name))[0] for name in ("web", "web2")] == [4000, 500]
+
+
 async def test_a_square_wave_around_the_threshold_resizes_at_most_twice_in_ten_minutes():
     async with measured() as here:
         await here.pod("web", 1000)

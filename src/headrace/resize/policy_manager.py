@@ -6,13 +6,14 @@ It decides and creates ResourceScalingActions; whether there is room is the Reso
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from headrace.api.amounts import Amounts, larger
 from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
 from headrace.resize import rivals, workload
 from headrace.resize.action_controller import BY_POD, misspelt_action
-from headrace.resize.actions_plan import container_name, ending, pod_key
+from headrace.resize.actions_plan import container_name, ending, is_finished, pod_key, target_of
 from headrace.resize.homes import EMBEDDED, Home
 from headrace.resize.monitoring import Monitoring
 from headrace.resize.plan import admitted, desired
@@ -106,7 +107,8 @@ class PolicyManager:
             silence = looked.look(obj, policy, containers, not self._home.guards, now)
         else:
             self._silences.pop(key, None)
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence)
+        asked = self._asked(pods) if policy.quota else {}
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked)
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen
@@ -170,6 +172,15 @@ class PolicyManager:
             if container_name(each) == container and (self._home.guards or not misspelt_action(each))
         ]
         return tuple(sorted(found, key=ending))
+
+    def _asked(self, pods: Iterable[Object]) -> dict[str, Amounts]:
+        found: dict[str, Amounts] = {}
+        for pod in pods:
+            for action in self._actions.indexed(BY_POD, key_of(pod)):
+                if not is_finished(action) and (self._home.guards or not misspelt_action(action)):
+                    id = workload.workload_id(pod, container_name(action))
+                    found[id] = larger(found.get(id, {}), target_of(action))
+        return found
 
     def _owners(self, pod: Object) -> list[dict[str, Any]]:
         """Whoever makes such Pods, the last of them made by nobody: a ReplicaSet and its Deployment, or the Pod."""

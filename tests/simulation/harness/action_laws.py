@@ -1,5 +1,6 @@
 """Laws of actions and policies: one in flight a workload, never beyond a policy's bounds, never within a cooldown."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,10 +11,10 @@ from headrace.resize.plan import admitted, desired
 from headrace.store.rows import Key, Write
 from tests.simulation.harness.containers import Machine
 from tests.simulation.harness.model import amount
+from tests.simulation.harness.quota_law import QuotaLaw
 
 BY_POLICY = "headrace.dev/policy"
 ENDED = ("Succeeded", "Failed")
-KNOWN_SECONDS = 60.0  # after which whoever decides has heard of a change
 SLACK_SECONDS = 0.001
 
 
@@ -36,16 +37,15 @@ class ActionLaws:
     policies: dict[str, Object] = field(default_factory=dict)
     running: dict[str, set[str]] = field(default_factory=dict)
     grown: dict[str, Ended] = field(default_factory=dict)
-    wished_at: dict[str, float] = field(default_factory=dict)
     by_policies: int = 0
+    quota: QuotaLaw = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.quota = QuotaLaw(self.broken, lambda: asyncio.get_running_loop().time())
 
     def policy_committed(self, write: Write) -> None:
         if write.body is not None:
             self.policies[write.key.name] = write.object
-
-    def pod_committed(self, pod: Object, before: Object | None) -> None:
-        if before is None or pod["spec"] != before["spec"] or pod["metadata"] != before["metadata"]:
-            self.wished_at[pod["metadata"]["uid"]] = self.wall()
 
     def action_committed(self, write: Write, before: Object | None) -> None:
         action, name = write.object, write.key.name
@@ -53,6 +53,7 @@ class ActionLaws:
         running = self.running.setdefault(workload, set())
         running.discard(name)
         if write.body is None:
+            self.quota.action_committed(write.key, workload, None, ended=True)
             return
         status = action.get("status") or {}
         if status.get("state") == "Running":
@@ -69,6 +70,7 @@ class ActionLaws:
             self.by_policies += 1
             self._is_within_bounds(workload, action, policy["spec"])
             self._is_not_too_early(workload, action, policy["spec"])
+        self.quota.action_committed(write.key, workload, action, ended=status.get("state") in ENDED)
 
     @staticmethod
     def _grows(action: Object) -> bool:
@@ -84,29 +86,10 @@ class ActionLaws:
                 self.broken(f"law 8: {workload} is to grow to {text} of {name}, beyond its policy's {policy['max']}")
             if wanted < least and wanted < has:
                 self.broken(f"law 8: {workload} is to shrink to {text} of {name}, below its policy's {policy['min']}")
-        if (quota := (policy.get("quota") or {}).get("cpu")) and self._grows(action):
-            self._is_within_quota(workload, action, policy, amount("cpu", quota))
-
-    def _is_within_quota(self, workload: str, action: Object, policy: Object, quota: int) -> None:
-        """Over all that is selected, unless somebody else has just asked for more."""
-        wants = action["spec"]["target"].get("cpu")
-        if wants is None:
-            return
-        color, total = policy["selector"]["matchLabels"]["color"], 0
-        for key, pod in self.last.items():
-            if key.resource != "pods" or key.namespace != "default" or "deletionTimestamp" in pod["metadata"]:
-                continue
-            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            if ended or (pod["metadata"].get("labels") or {}).get("color") != color or not pod["spec"].get("nodeName"):
-                continue
-            if self.wall() - self.wished_at.get(pod["metadata"]["uid"], 0.0) < KNOWN_SECONDS:
-                return
-            for container in pod["spec"]["containers"]:
-                is_this = workload == f"{key.namespace}/{key.name}/{container['name']}"
-                limits = (container.get("resources") or {}).get("limits") or {}
-                total += amount("cpu", wants if is_this else limits.get("cpu", "0"))
-        if total > quota:
-            self.broken(f"law 8: {workload} is to have {wants} of cpu, and all of its policy then {total}m of {quota}m")
+        quota, wants = (policy.get("quota") or {}).get("cpu"), action["spec"]["target"].get("cpu")
+        if quota and wants and self._grows(action):
+            color = policy["selector"]["matchLabels"]["color"]
+            self.quota.growth(workload, amount("cpu", wants), color, amount("cpu", quota))
 
     def _is_not_too_early(self, workload: str, action: Object, policy: Object) -> None:
         ended = self.grown.get(workload)

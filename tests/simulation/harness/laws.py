@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.api.kinds import CAPACITY_RESERVATION, RESIZE_POLICY, RESOURCE_CLAIM, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object
-from headrace.ledger.books import Books
+from headrace.ledger.books import GUARDED, Books
 from headrace.ledger.node import Ledger
 from headrace.store.rows import Key, Write
 from tests.simulation.harness.action_laws import ActionLaws
@@ -74,7 +74,8 @@ class Laws:
             self.broken(f"revisions only grow: {revision} after {self.revision} ({write.key})")
         self.revision = revision
         if write.key.resource == "pods":
-            self._pod_committed(write, revision, before)
+            self._pod_committed(write, revision)
+            self.actions.quota.pod_committed(write)
         elif write.key.resource == "nodes":
             self._node_committed(write)
         elif write.key.resource == CAPACITY_RESERVATION.resource:
@@ -85,9 +86,10 @@ class Laws:
             self.actions.action_committed(write, before)
         elif write.key.resource == RESIZE_POLICY.resource:
             self.actions.policy_committed(write)
-        self.truth()
+        if write.key.resource in GUARDED:  # nothing else changes what anybody holds
+            self.truth()
 
-    def _pod_committed(self, write: Write, revision: int, last: Object | None) -> None:
+    def _pod_committed(self, write: Write, revision: int) -> None:
         key = (write.key.namespace, write.key.name)
         before = self.pods.pop(key, None)
         if write.body is None:
@@ -96,7 +98,6 @@ class Laws:
             return
         after = self.pods[key] = pod_model(write.object)
         self.devices.pod_committed(write.object)
-        self.actions.pod_committed(write.object, last)
         if after.is_charged:
             self._no_admission_overcommits(key, before, after)
 

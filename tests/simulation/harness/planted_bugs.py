@@ -17,6 +17,7 @@ from headrace.node.pods import Pods
 from headrace.resize import actions_plan
 from headrace.resize import plan as resize
 from headrace.resize.policy import decision
+from headrace.resize.policy import plan as policies
 from headrace.runtime import controller
 from headrace.runtime.actions import Patch
 from headrace.runtime.cache import Informer
@@ -146,6 +147,13 @@ def _a_policy_forgets_its_maximum() -> Iterator[None]:
 
 
 @contextmanager
+def _a_policy_forgets_its_quota() -> Iterator[None]:
+    """Each growth is right by itself, all of them together are too much."""
+    with patch.object(policies, "total", lambda amounts: {}):
+        yield
+
+
+@contextmanager
 def _a_policy_does_not_wait_after_a_growth() -> Iterator[None]:
     """The next sample finds the application as slow as before, and it grows again."""
     with patch.object(decision._Look, "_may_grow_at", lambda self: 0.0):
@@ -178,6 +186,7 @@ PLANTED = (
     PlantedBug("a retry after a lost reply makes another claim", _a_retry_makes_another_claim),
     PlantedBug("what was seen is confirmed, and may still run", _what_was_seen_is_confirmed),
     PlantedBug("a policy forgets its maximum", _a_policy_forgets_its_maximum, WITH_POLICIES),
+    PlantedBug("a policy forgets its quota", _a_policy_forgets_its_quota, WITH_POLICIES),
     PlantedBug("a policy does not wait after a growth", _a_policy_does_not_wait_after_a_growth, WITH_POLICIES),
     PlantedBug("actions of one workload run beside each other", _actions_of_a_workload_run_beside_each_other),
 )

@@ -251,6 +251,8 @@ class Simulation:
         seconds = self._random.choice((1.0, 10.0, 60.0, 300.0))
         self._note(f"cut off {name} for {seconds} s")
         self._processes[name].cut_off(seconds)
+        if name == "controllers":
+            self._laws.actions.quota.cut_off(seconds)
 
     def _jump(self) -> None:
         self._laws.actions.jumps += 1
@@ -283,16 +285,17 @@ class Simulation:
             container.memory_used = min(limit, self._random.choice((8, 48, 200)) * MEBIBYTE)
 
     def _load(self) -> None:
-        """The application has more or less to do than before."""
+        """The application has more or less to do than before; of no limit exactly what a policy compares with."""
         if found := self._container():
             machine, id = found
-            machine.containers[id].demand_milli = self._random.choice((20, 200, 800, 2500, 2500))
+            machine.containers[id].demand_milli = self._random.choice((20, 190, 790, 2500, 2500))
             self._note(f"{id} needs {machine.containers[id].demand_milli}m of cpu")
 
     async def _heal(self) -> None:
         """The last fault is over. From here on everything must come right by itself, in bounded time."""
         self._note("healing")
         self._faults = Faults.none()
+        self._laws.actions.quota.healed()
         for machine in self._machines.values():
             machine.trouble = Trouble()
             for container in machine.containers.values():

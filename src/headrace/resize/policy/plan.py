@@ -3,10 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from headrace.api.amounts import Amounts, minus, read, total, written
+from headrace.api.amounts import Amounts, larger, minus, read, total, written
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import from_time, to_time
@@ -25,7 +25,8 @@ class Seen:
     """`pods` are all that the policy selects; `containers` those of them that run and may be resized.
 
     `unmanageable`: Pods that cannot become managed, with the ledger's words. `manages`: whether they become so at all.
-    `outage`: why nothing is measured at present, or nothing. `silence`: metrics that never came, or nothing.
+    `outage`: why nothing is measured at present, or nothing. `silence`: metrics that never came, or nothing. `asked`:
+    what actions that have not ended want, by container (namespace/pod/container).
     """
 
     object: Object
@@ -36,6 +37,7 @@ class Seen:
     manages: bool = True
     outage: str = ""
     silence: str = ""
+    asked: Mapping[str, Amounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,16 @@ def records(policy: Object) -> dict[str, Record]:
     return found
 
 
+def _spoken_for(seen: Seen, pod: Object, container: str) -> Amounts:
+    desired = workload.desired_limits(pod, container)
+    return larger(desired, seen.asked.get(workload.workload_id(pod, container), {}))
+
+
 def judged(seen: Seen, now: float) -> list[tuple[Container, Judged]]:
-    """Each container in turn; what one is given is taken off the quota of the next."""
+    """Each container in turn; what one is given, or waits for already, is taken off the quota of the next."""
     known = records(seen.object)
     everything = [
-        workload.desired_limits(pod, str(each["name"]))
+        _spoken_for(seen, pod, str(each["name"]))
         for pod in seen.pods
         for each in pod["spec"]["containers"]
         if seen.policy.includes(str(each["name"]))

@@ -3,7 +3,7 @@ doubled, and an application's own latency behind an endpoint that the real Scrap
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -88,6 +88,7 @@ class _Answer:
         self._container = container
         self.status = 200 if container is not None else 404
         self.content = self
+        self.headers: dict[str, str] = {}
 
     async def __aenter__(self) -> "_Answer":
         return self
@@ -95,8 +96,8 @@ class _Answer:
     async def __aexit__(self, *error: object) -> None:
         return None
 
-    async def read(self, most: int) -> bytes:
+    async def iter_any(self) -> AsyncIterator[bytes]:
         assert self._container is not None
         limit = self._container.limits.cpu_milli or self._container.demand_milli
         latency = BEST_LATENCY * max(1.0, self._container.demand_milli / limit)
-        return f"latency {latency}\n".encode()[:most]
+        yield f"latency {latency}\n".encode()

@@ -4,6 +4,7 @@ It knows only the Pods that the simulated users make: containers with cpu and me
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from headrace.api.objects import Object
@@ -14,8 +15,9 @@ Two = tuple[int, int]
 """cpu in millicores, memory in bytes."""
 
 
-def amount(resource: str, text: Any) -> int:
-    quantity = parse(str(text))
+@cache
+def amount(resource: str, text: str) -> int:
+    quantity = parse(text)
     return quantity.milli() if resource == "cpu" else quantity.value()
 
 

@@ -6,6 +6,7 @@ takes effect with the commit that makes it.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import orjson
@@ -110,9 +111,10 @@ class Authenticator:
         """Keep up with the store; runs as long as the server does."""
         while True:
             try:
-                events = self._store.watch_bodies(SECRET, NAMESPACE, since=self._revision, labels=LABEL)
-                async for kind, body in events:
-                    self._apply(kind, orjson.loads(body))
+                watch = self._store.watch_bodies(SECRET, NAMESPACE, since=self._revision, labels=LABEL)
+                async with aclosing(watch) as events:
+                    async for kind, body in events:
+                        self._apply(kind, orjson.loads(body))
             except Gone:
                 await self.load()
             await asyncio.sleep(0)

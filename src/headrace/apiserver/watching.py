@@ -5,6 +5,7 @@ An error after the headers are sent is an ERROR event with a Status, and the end
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -112,7 +113,7 @@ class _Watch:
         self._form = _former(printing, request, served)
         self._chunks = chunks
         self._page_now: Bodies | None = None
-        self._events: AsyncIterator[tuple[str, bytes]] | None = None
+        self._events: AsyncGenerator[tuple[str, bytes], None] | None = None
         self._tells_end = False
         self.line = Line()
 
@@ -135,8 +136,10 @@ class _Watch:
             async for line in self._initial():
                 yield line
             assert self._events is not None
-            async for line in self._told(self._events):
-                yield line
+            # A reader that does not keep up is left at a `yield`: what is below it ends only if it is told to.
+            async with aclosing(self._events) as events:
+                async for line in self._told(events):
+                    yield line
         except StoreError as error:
             yield _line("ERROR", orjson.dumps(status_of(error)))
 
@@ -167,7 +170,7 @@ class _Watch:
             resume=resume,
         )
 
-    def _changes(self, since: str) -> AsyncIterator[tuple[str, bytes]]:
+    def _changes(self, since: str) -> AsyncGenerator[tuple[str, bytes], None]:
         return self._store.watch_bodies(
             self._served.kind,
             self._request.namespace,

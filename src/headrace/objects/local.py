@@ -1,7 +1,8 @@
 """LocalStore: the Store over rows, with all that makes an object an object. HTTP is a thin shell around it."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Literal, cast
 
 from headrace.api import kinds
@@ -77,9 +78,11 @@ class LocalStore:
 
     async def watch(
         self, kind: Kind, namespace: str = "", *, since: str = "", labels: str = "", fields: str = ""
-    ) -> AsyncIterator[WatchEvent]:
-        async for type_, body in self.watch_bodies(kind, namespace, since=since, labels=labels, fields=fields):
-            yield WatchEvent(cast(EventType, type_), decode(body))
+    ) -> AsyncGenerator[WatchEvent, None]:
+        bodies = self.watch_bodies(kind, namespace, since=since, labels=labels, fields=fields)
+        async with aclosing(bodies) as events:
+            async for type_, body in events:
+                yield WatchEvent(cast(EventType, type_), decode(body))
 
     async def create(self, kind: Kind, obj: Fields, namespace: str = "", *, dry_run: bool = False) -> Object:
         caller = writing.as_dry_run(self._caller, dry_run)
@@ -166,7 +169,7 @@ class LocalStore:
         labels: str = "",
         fields: str = "",
         take: reading.Take | None = None,
-    ) -> AsyncIterator[tuple[str, bytes]]:
+    ) -> AsyncGenerator[tuple[str, bytes], None]:
         """(event type, body) pairs, as `watch`. What is wrong with the request is raised here, before any event.
 
         `take` gets what a commit changed while the reader waits for more; where it returns False, the reader gets it.

@@ -1,7 +1,8 @@
 """Reading objects: get, list page by page on one snapshot, watch; bytes are decoded only where a selector must look."""
 
 import base64
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -122,7 +123,7 @@ def _resumed(served: Served, resume: str) -> tuple[int, Key | None]:
 
 def watch_bodies(
     home: Home, served: Served, namespace: str, since: str, labels: str, fields: str, take: Take | None = None
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """(event type, body) pairs. A malformed request is refused here, not at the first event.
 
     `take` gets what a commit changed while the reader waits for more; where it returns False, the reader gets it.
@@ -164,7 +165,7 @@ def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Seque
 
 async def _watch(
     home: Home, served: Served, namespace: str, since: int, match: Match | None, take: Take | None
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     if since == 0:
         page = home.rows.page(served.stored.resource, namespace)
         since = page.revision
@@ -175,13 +176,14 @@ async def _watch(
             if match is None or match(row.body):
                 yield "ADDED", shown(served, row.body)
     offer = None if take is None else _offered(served, match, take)
-    async for change in home.rows.watch(served.stored.resource, namespace, since=since, offer=offer):
-        if isinstance(change, int):
-            yield "BOOKMARK", bookmark(served, change)
-        else:
-            event = _event(change, match)
-            if event is not None:
-                yield event[0], shown(served, event[1])
+    async with aclosing(home.rows.watch(served.stored.resource, namespace, since=since, offer=offer)) as changes:
+        async for change in changes:
+            if isinstance(change, int):
+                yield "BOOKMARK", bookmark(served, change)
+            else:
+                event = _event(change, match)
+                if event is not None:
+                    yield event[0], shown(served, event[1])
 
 
 def bookmark(served: Served, revision: int) -> bytes:

@@ -4,7 +4,7 @@
 A body is kept in two halves, because the revision that belongs between them is given out inside the transaction.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -133,8 +133,10 @@ class Rows(Protocol):
         *,
         since: int,
         offer: Callable[[Sequence[Change]], int] | None = None,
-    ) -> AsyncIterator[Change | int]:
+    ) -> AsyncGenerator[Change | int, None]:
         """Changes after `since`, in order; an int is a bookmark: nothing up to that revision is still to come.
+
+        Close it when you stop before its end: until then events are kept for you.
 
         While the reader waits for more, `offer` is called with what a commit changed and says how many of these it
         takes, so that nobody has to be woken. Raises Gone if `since` is compacted, and when the reader is too slow.

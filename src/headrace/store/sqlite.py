@@ -8,7 +8,7 @@ raises Unavailable when another process has the file, Unreadable when it is not 
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -89,7 +89,7 @@ class SQLiteRows:
         *,
         since: int,
         offer: Callable[[Sequence[Change]], int] | None = None,
-    ) -> AsyncIterator[Change | int]:
+    ) -> AsyncGenerator[Change | int, None]:
         return self._watchers.watch(resource, namespace, since, offer)
 
     def remind(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from headrace.api.limits import WATCH_BACKLOG_BYTES, WATCH_BACKLOG_EVENTS
 from headrace.store.protocol import Gone, Unavailable
@@ -106,7 +106,7 @@ class Watchers:
 
     async def watch(
         self, resource: str, namespace: str, since: int, offer: Offer | None = None
-    ) -> AsyncIterator[Change | int]:
+    ) -> AsyncGenerator[Change | int, None]:
         """History from the file up to what is published now; from there on from memory."""
         until = self.published
         live = Watcher(namespace, max(since, until), self._backlog, offer)

@@ -60,21 +60,24 @@ def apply_json(document: Any, operations: Any) -> Any:
             f"The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS}, got {len(operations)}"
         )
     document = copied(document)
-    size = weight(document)
+    size, moved = weight(document), False
     for operation in operations:
         if not isinstance(operation, Mapping):
             raise BadPatch("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
         document, grown = _operate(document, operation)
         size += grown
+        moved = moved or operation["op"] == "move"
         if size > PATCHED_BYTES:
             raise PatchTooLarge(f"the patched object is larger than {PATCHED_BYTES} bytes")
+    if moved:  # adds no bytes, but it may add depth, which is looked at once, however often something large is moved
+        weight(document)
     return document
 
 
 def weight(value: Any, depth: int = 0) -> int:
     """About how many bytes of JSON a value is, and that it is not nested beyond JSON_DEPTH (raises PatchTooLarge)."""
     if depth > JSON_DEPTH:
-        raise PatchTooLarge(f"the patched object is nested deeper than {JSON_DEPTH} levels")
+        raise _too_deep()
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, dict):
@@ -82,6 +85,10 @@ def weight(value: Any, depth: int = 0) -> int:
     if isinstance(value, list):
         return 2 + sum(1 + weight(item, depth + 1) for item in value)
     return 4
+
+
+def _too_deep() -> PatchTooLarge:
+    return PatchTooLarge(f"the patched object is nested deeper than {JSON_DEPTH} levels")
 
 
 def _operate(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
@@ -138,18 +145,19 @@ def _move(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
     value = _get(place, f"error in move for path: '{place[1]}'")
     _remove(place, f"error in move for path: '{place[1]}'")
     _add(_place(document, path, f"move operation does not apply: doc is missing destination path: {path}"), value, path)
-    # A move adds no bytes, but it may add depth.
-    weight(value, path.count("/"))
+    if path.count("/") > JSON_DEPTH:
+        raise _too_deep()
     return document, 0
 
 
 def _copy(document: Any, operation: Mapping[str, Any]) -> tuple[Any, int]:
     source, path = _text(operation, "from", "copy"), _text(operation, "path", "copy")
     place = _place(document, source, f"copy operation does not apply: doc is missing from path: {source}")
-    value = copied(_get(place, f"error in copy for from: '{source}'"))
+    value = _get(place, f"error in copy for from: '{source}'")
     target = _place(document, path, f"copy operation does not apply: doc is missing destination path: {path}")
-    _add(target, value, path, "error while adding value during copy")
-    return document, weight(value, path.count("/"))
+    grown = weight(value, path.count("/"))
+    _add(target, copied(value), path, "error while adding value during copy")
+    return document, grown
 
 
 Place = tuple[dict[str, Any] | list[Any], str]

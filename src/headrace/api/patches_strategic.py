@@ -1,12 +1,16 @@
 """Strategic merge patch: lists merge by the keys that the schema names, and `$patch` directives say what else to do.
 
 Equal to k8s.io/apimachinery/pkg/util/strategicpatch, errors included. Neither the object nor the patch is changed.
+Elements of lists are found by what they are or by their merge key, never by walking along the list.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 from headrace.api.patches import BadPatch, copied
+from headrace.api.sameness import as_key
 
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
@@ -62,7 +66,8 @@ class _Merger:
         of_objects = _element_type(original, patch) == "map"
         if not of_objects:
             if deleting:
-                return [item for item in original if not _contains(patch, item)]
+                gone = set(map(_identity, patch))
+                return [item for item in original if _identity(item) not in gone]
             merged = _distinct(original + patch)
         else:
             if not key:
@@ -74,12 +79,17 @@ class _Merger:
 
     def _merge_items(self, original: list[Any], patch: list[Any], schema: Schema, key: str) -> list[Any]:
         merged = list(original)
+        known = _ByKey(merged, key)
         for item in patch:
-            at = _find(merged, key, _key_value(item, key))
+            value = _key_value(item, key)
+            at = known.find(value)
             if at is None:
+                known.add(item, len(merged))
                 merged.append(item)
             else:
                 merged[at] = self.objects(merged[at], item, schema)
+                if key not in merged[at]:  # null took it away
+                    known.forget(value)
         return merged
 
     def _ordered_lists(self, original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> None:
@@ -217,12 +227,13 @@ def _go_type(value: Any) -> str:
     return "nil" if value is None else "string"
 
 
+def _identity(value: Any) -> Hashable:
+    """What is the same has the same: true is not 1."""
+    return _go_type(value), as_key(value)
+
+
 def _same(left: Any, right: Any) -> bool:
-    return _go_type(left) == _go_type(right) and bool(left == right)
-
-
-def _contains(items: list[Any], wanted: Any) -> bool:
-    return any(_same(item, wanted) for item in items)
+    return _identity(left) == _identity(right)
 
 
 def _bad_type(expected: str, value: Any) -> BadPatch:
@@ -253,70 +264,100 @@ def _key_value(item: Any, key: str) -> Any:
     return item[key]
 
 
-def _find(items: list[Any], key: str, value: Any) -> int | None:
-    for at, item in enumerate(items):
+class _ByKey:
+    """Where the items of a list are, by their merge keys; the first counts."""
+
+    def __init__(self, items: list[Any], key: str) -> None:
+        self._key = key
+        self._places: dict[Hashable, deque[int]] = {}
+        self._no_map: int | None = None
+        for at, item in enumerate(items):
+            self.add(item, at)
+
+    def add(self, item: Any, at: int) -> None:
         if not isinstance(item, dict):
-            raise BadPatch(f"value for key {at} is not a map")
-        if key in item and _same(item[key], value):
-            return at
-    return None
+            self._no_map = at if self._no_map is None else self._no_map
+        elif self._key in item:
+            self._places.setdefault(_identity(item[self._key]), deque()).append(at)
+
+    def find(self, value: Any) -> int | None:
+        places = self._places.get(_identity(value))
+        at = places[0] if places else None
+        if self._no_map is not None and (at is None or self._no_map < at):
+            raise BadPatch(f"value for key {self._no_map} is not a map")
+        return at
+
+    def forget(self, value: Any) -> None:
+        """The first with this key has it no longer."""
+        self._places[_identity(value)].popleft()
 
 
 def _distinct(items: list[Any]) -> list[Any]:
     """Scalars without repetition, in the order in which the Go library leaves them: a hole is filled from the end."""
-    items = list(items)
+    items, known = list(items), list(map(_identity, items))
+    places: dict[Hashable, list[int]] = {}  # heaps; a place where something else is by now does not count
+    for at, identity in enumerate(known):
+        places.setdefault(identity, []).append(at)
     at = 0
-    while at < len(items) - 1:
-        other = at + 1
-        while other < len(items):
-            if _same(items[at], items[other]):
-                last = items.pop()
-                if other < len(items):
-                    items[other] = last
-            else:
-                other += 1
+    while at < len(items):
+        others = places[known[at]]
+        while others:
+            other = heappop(others)
+            if not at < other < len(items) or known[other] != known[at]:
+                continue
+            last, moved = items.pop(), known.pop()
+            if other < len(items):
+                items[other], known[other] = last, moved
+                heappush(places[moved], other)
         at += 1
     return items
 
 
 def _without_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Items with `$patch: delete` leave the list, `$patch: replace` empties it; the rest of the patch merges."""
-    plain, replacing = [], False
+    plain, gone, replacing = [], set(), False
     for item in patch:
         if DIRECTIVE not in item:
             plain.append(item)
             continue
         match item[DIRECTIVE]:
             case "delete":
-                gone = _key_value(item, key)
-                while (at := _find(original, key, gone)) is not None:
-                    original = original[:at] + original[at + 1 :]
+                gone.add(_identity(_key_value(item, key)))
             case "replace":
                 replacing = True
             case "merge":
                 raise BadPatch("merging lists cannot yet be specified in the patch")
             case unknown:
                 raise BadPatch(f"unknown patch type: {unknown} in map: {item}")
-    return (plain, []) if replacing else (original, plain)
+    if replacing:
+        return plain, []
+    return [item for item in original if key not in item or _identity(item[key]) not in gone], plain
 
 
 def _partition(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     inside: list[Any] = []
     outside: list[Any] = []
-    for item in items:
-        found = _contains(by, item) if not key else _find(by, key, _key_value(item, key)) is not None
-        (inside if found else outside).append(item)
+    if key:
+        known = _ByKey(by, key)
+        for item in items:
+            (outside if known.find(_key_value(item, key)) is None else inside).append(item)
+    else:
+        those = set(map(_identity, by))
+        for item in items:
+            (inside if _identity(item) in those else outside).append(item)
     return inside, outside
 
 
-def _position(order: list[Any], item: Any, key: str, of_objects: bool) -> int:
-    """Where the item (or one with its key) is in `order`, or -1."""
-    wanted = (item.get(key) if isinstance(item, dict) else None) if of_objects else item
+def _positions(order: list[Any], key: str, of_objects: bool) -> Callable[[Any], int]:
+    """Finds where an item (or one with its key) is in `order`; -1 where it is not."""
+
+    def identity(item: Any) -> Hashable:
+        return _identity((item.get(key) if isinstance(item, dict) else None) if of_objects else item)
+
+    known: dict[Hashable, int] = {}
     for at, other in enumerate(order):
-        value = (other.get(key) if isinstance(other, dict) else None) if of_objects else other
-        if _same(value, wanted):
-            return at
-    return -1
+        known.setdefault(identity(other), at)
+    return lambda item: known.get(identity(item), -1)
 
 
 def _interleave(
@@ -325,11 +366,11 @@ def _interleave(
     """Both parts in their own order; between them an item of `live` goes first where the live order says so."""
     patched = _sorted(patched, patch_order, key, of_objects)
     live = _sorted(live, live_order, key, of_objects)
+    position = _positions(live_order, key, of_objects)
     result: list[Any] = []
     i = j = 0
     while i < len(live) and j < len(patched):
-        left = _position(live_order, live[i], key, of_objects)
-        right = _position(live_order, patched[j], key, of_objects)
+        left, right = position(live[i]), position(patched[j])
         if 0 <= left < right:
             result.append(live[i])
             i += 1
@@ -343,7 +384,7 @@ def _sorted(items: list[Any], order: list[Any], key: str, of_objects: bool) -> l
     if of_objects:
         for item in (*items, *order):
             _key_value(item, key)
-    return sorted(items, key=lambda item: _position(order, item, key, of_objects))
+    return sorted(items, key=_positions(order, key, of_objects))
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:

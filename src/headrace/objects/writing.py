@@ -11,10 +11,10 @@ from typing import Any
 from headrace.api import kinds
 from headrace.api.limits import OBJECT_BYTES
 from headrace.api.objects import Fields, Object
+from headrace.api.sameness import as_key
 from headrace.objects import admission, decoding, generated_names, managed_fields, refusals
 from headrace.objects.bodies import clone, decode, encode
 from headrace.objects.crd import establish
-from headrace.objects.crd.sameness import as_key
 from headrace.objects.formats import format_time
 from headrace.objects.home import Caller, Home, key_of
 from headrace.objects.reading import shown_object

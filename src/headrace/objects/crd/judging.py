@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.resting import Resting, Turn
+from headrace.api.sameness import as_key
 from headrace.cel import counting
 from headrace.cel.errors import CostLimitExceeded, EvaluationError
 from headrace.cel.plan import Plan
 from headrace.cel.values import NONE, Optional, Value
 from headrace.objects.crd.cel_values import UNREAD, element_of, field_of, value_of
 from headrace.objects.crd.rules import CALL_COST, MAP_TYPE, Rule, compiled
-from headrace.objects.crd.sameness import as_key
 from headrace.objects.crd.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, Schema
 from headrace.objects.validation.errors import OMITTED, FieldErrors
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from headrace.objects.crd.sameness import as_key
+from headrace.api.sameness import as_key
 from headrace.objects.crd.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE, Schema
 from headrace.objects.formats import is_quantity
 from headrace.objects.validation.errors import FieldErrors, shown

@@ -18,6 +18,7 @@ from headrace.resize import actions_plan
 from headrace.resize import plan as resize
 from headrace.resize.policy import decision
 from headrace.resize.policy import plan as policies
+from headrace.resize.reservations import Reservations
 from headrace.runtime import controller
 from headrace.runtime.actions import Patch
 from headrace.runtime.cache import Informer
@@ -161,6 +162,13 @@ def _a_policy_does_not_wait_after_a_growth() -> Iterator[None]:
 
 
 @contextmanager
+def _a_reservation_outlives_its_time() -> Iterator[None]:
+    """Nothing else reads an expiry, so nobody would ever release it."""
+    with patch.object(Reservations, "plan", lambda self, seen, now: ()):
+        yield
+
+
+@contextmanager
 def _actions_of_a_workload_run_beside_each_other() -> Iterator[None]:
     """Each is started when it is seen, whoever is under way."""
     with patch.object(actions_plan, "set", _Forgetful, create=True):
@@ -188,5 +196,6 @@ PLANTED = (
     PlantedBug("a policy forgets its maximum", _a_policy_forgets_its_maximum, WITH_POLICIES),
     PlantedBug("a policy forgets its quota", _a_policy_forgets_its_quota, range(33, 181, 3)),
     PlantedBug("a policy does not wait after a growth", _a_policy_does_not_wait_after_a_growth, WITH_POLICIES),
+    PlantedBug("a reservation outlives its time", _a_reservation_outlives_its_time),
     PlantedBug("actions of one workload run beside each other", _actions_of_a_workload_run_beside_each_other),
 )

@@ -46,3 +46,17 @@ async def test_many_owners_of_whom_none_is_told_twice(store: LocalStore) -> None
     kept = (await store.get(kinds.CONFIG_MAP, "a", "default"))["metadata"]["ownerReferences"]
     assert [each["name"] for each in kept] == ["n0", "n1", "n2"]
     await refused(store, ownerReferences=owners(20_000))
+
+
+async def test_what_is_wrong_beyond_what_is_told_counts_too(store: LocalStore) -> None:
+    """Nobody compiles a schema that is not structural, although that is not told any longer."""
+    properties = {f"p{number}": {"type": "string", "$schema": "x", "default": "y"} for number in range(ERRORS_TOLD + 5)}
+    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": properties}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "a-kinds", "kind": "AKind"}
+    wrong = {"name": "v2", "served": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version, wrong]}
+    with pytest.raises(Invalid, match="too many errors"):
+        await store.create(
+            kinds.CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": "a-kinds.example.com"}, "spec": spec}
+        )

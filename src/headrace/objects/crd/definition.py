@@ -188,11 +188,11 @@ def _version(path: Callable[[str], str], version: dict[str, Any], errors: FieldE
     if schema is None:
         errors.required("spec.versions[0].schema.openAPIV3Schema")
     else:
-        found = len(errors.causes)
+        found = errors.count
         structural.check(schema, here, errors)
-        if len(errors.causes) == found:
+        if errors.count == found:
             defaults.check(schema, here, errors)
-        if len(errors.causes) == found and structural.has_rules(schema):
+        if errors.count == found and structural.has_rules(schema):
             from headrace.objects.crd import rules  # with CEL, which a start does without
 
             yield from rules.check(schema, here, errors)

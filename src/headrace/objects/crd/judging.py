@@ -71,7 +71,7 @@ def judge_of(schema: Schema) -> Resting[Judge | None]:
 
 def judge(found: Judge, obj: Any, old: Any, errors: FieldErrors) -> Resting[None]:
     """Add what the rules find; `old` is None for a new object. No rule runs on what does not keep to the schema."""
-    if any(cause.reason in _BLOCKING for cause in errors.causes):
+    if errors.full or any(cause.reason in _BLOCKING for cause in errors.causes):
         errors.invalid(ROOT, None, _UNCHECKED)
         return
     was = None if old is None else _Part(old)

@@ -187,7 +187,7 @@ def _times(schema: Schema, times: int | None) -> int | None:
 
 
 def _form(rule: dict[str, Any], schema: Schema, path: str, errors: FieldErrors) -> bool:
-    before = len(errors.causes)
+    before = errors.count
     text, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not text:
         errors.required(f"{path}.rule", "rule is not specified")
@@ -208,7 +208,7 @@ def _form(rule: dict[str, Any], schema: Schema, path: str, errors: FieldErrors) 
         errors.invalid(f"{path}.fieldPath", place, "must not contain line breaks")
     if place and field_path(place, schema) is None:
         errors.invalid(f"{path}.fieldPath", place, "must be a valid path")
-    return len(errors.causes) == before
+    return errors.count == before
 
 
 def _breaks(text: str) -> bool:

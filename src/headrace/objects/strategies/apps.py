@@ -97,11 +97,11 @@ def _selector(spec: dict[str, Any], errors: FieldErrors) -> bool:
     if selector is None:
         errors.required("spec.selector")
         return True
-    before = len(errors.causes)
+    before = errors.count
     validate_label_selector(selector, "spec.selector", errors)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.invalid("spec.selector", selector, "empty selector is invalid for deployment")
-    elif len(errors.causes) > before:
+    elif errors.count > before:
         errors.invalid("spec.selector", selector, "invalid label selector")
         return False
     return True

@@ -1,5 +1,6 @@
 """The rules of where a Pod may be: node and Pod affinity, spreading (pkg/apis/core/validation.validateAffinity)."""
 
+from collections import Counter
 from typing import Any
 
 from headrace.objects.validation import names
@@ -106,6 +107,7 @@ def _weight(term: dict[str, Any], path: str, errors: FieldErrors) -> None:
 
 
 def validate_spreading(constraints: list[Any], path: str, errors: FieldErrors) -> None:
+    to_come = Counter((each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in constraints)
     for at, each in enumerate(constraints):
         here = f"{path}[{at}]"
         skew, key, action = each.get("maxSkew", 0), each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")
@@ -117,7 +119,8 @@ def validate_spreading(constraints: list[Any], path: str, errors: FieldErrors) -
             errors.invalid(f"{here}.topologyKey", key, message)
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             errors.not_supported(f"{here}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
-        if (key, action) in ((o.get("topologyKey", ""), o.get("whenUnsatisfiable", "")) for o in constraints[at + 1 :]):
+        to_come[key, action] -= 1
+        if to_come[key, action]:
             errors.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         _domains(each.get("minDomains"), action, f"{here}.minDomains", errors)
         for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -29,10 +29,14 @@ OMITTED = _Omitted()
 
 
 class FieldErrors:
-    """What is wrong with an object, as far as anybody reads it. Paths read `spec.containers[0].name`."""
+    """What is wrong with an object, as far as anybody reads it. Paths read `spec.containers[0].name`.
+
+    `count` is of all errors, told (in `causes`) or not.
+    """
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
+        self.count = 0
         self._room = ERRORS_TEXT
 
     def __bool__(self) -> bool:
@@ -73,12 +77,14 @@ class FieldErrors:
 
     def _add(self, reason: str, path: str, value: Any, detail: str) -> None:
         if self.full:
+            self.count += 1
             return
         text = "" if value is OMITTED else f": {shown(value)}"
         message = f"{_REASONS[reason]}{text}{': ' if detail else ''}{detail}"
         self.tell(Cause(reason, message, path))
 
     def tell(self, cause: Cause) -> None:
+        self.count += 1
         if self.full:
             return
         self.causes.append(cause)

@@ -32,9 +32,9 @@ def validate_aggregation(rule: dict[str, Any], errors: FieldErrors) -> None:
     if not selectors:
         errors.required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
     for at, selector in enumerate(selectors):
-        before = len(errors.causes)
+        before = errors.count
         validate_label_selector(selector, f"{path}[{at}]", errors)
-        if len(errors.causes) > before:
+        if errors.count > before:
             errors.invalid(f"{path}[{at}]", selector, "invalid label selector.")
 
 

@@ -434,7 +434,7 @@ def _variable(slot: int | None) -> Evaluator:
 
     def read(slots: Slots) -> Value:
         value = slots[slot]
-        if type(value) is _Pending:
+        if type(value) is Pending:
             value = value.begin(slots)
         if type(value) is EvaluationError:
             raise value
@@ -443,7 +443,7 @@ def _variable(slot: int | None) -> Evaluator:
     return read
 
 
-class _Pending:
+class Pending:
     """An accumulator that nothing has asked for yet."""
 
     __slots__ = ("_initial", "_slot")
@@ -550,7 +550,7 @@ def _is_variable(step: Step, slot: int) -> bool:
 
 
 def _general(step: Fold) -> Loop:
-    pending = _Pending(step.accumulator, compile_step(step.initial))
+    pending = Pending(step.accumulator, compile_step(step.initial))
     condition, body, result = compile_step(step.condition), compile_step(step.step), compile_step(step.result)
     slot, slot2, accumulator = step.slot, step.slot2, step.accumulator
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.cel import counting, types
+from headrace.cel.bounded import is_surely_within
 from headrace.cel.call_costs import BRITTLE
 from headrace.cel.checker import check
 from headrace.cel.closures import compile_plan
@@ -368,7 +369,7 @@ def compile_selector(expression: str, environment: EnvironmentName = "stored") -
         cost = estimate(checked, names).high
         code = None
         odd = planned.detached or planned.functions & BRITTLE or _changes_quantities(planned)
-        if cost <= COST_LIMIT and not odd:
+        if not odd and (cost <= COST_LIMIT or is_surely_within(COST_LIMIT, checked, names, planned)):
             code = Code(planned)
         reads = columns(planned)
         return Selector(expression, environment, str(output), cost, reads, _singles(reads), planned, code)

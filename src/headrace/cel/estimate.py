@@ -59,14 +59,15 @@ class _Local:
     entry: _Entry | None = None
 
 
-def estimate(checked: Checked, environment: Environment) -> Range:
-    """The least and the largest cost of one evaluation."""
-    return _Estimator(checked, environment).cost(checked.root)
+def estimate(checked: Checked, environment: Environment, unknown: Range = UNKNOWN) -> Range:
+    """The least and the largest cost of one evaluation; `unknown` is any size that the reference knows no bound of."""
+    return _Estimator(checked, environment, unknown).cost(checked.root)
 
 
 class _Estimator:
-    def __init__(self, checked: Checked, environment: Environment) -> None:
+    def __init__(self, checked: Checked, environment: Environment, unknown: Range) -> None:
         self._checked = checked
+        self._unknown = unknown
         self._environment = environment
         self._paths: dict[int, Path] = {}
         self._sizes: dict[int, Range] = {}
@@ -123,6 +124,12 @@ class _Estimator:
         found = None if sizes is None else sizes.at(path[1:])
         return None if found is None else Range(0, found.largest)
 
+    def _bound(self) -> Range | None:
+        return None if self._unknown is UNKNOWN else self._unknown
+
+    def _bounded_input_size(self, path: Path) -> Range | None:
+        return self._input_size(path) or self._bound()
+
     def _size(self, node: Node) -> Range | None:
         known = self._sizes.get(node.id)
         if known is not None:
@@ -143,7 +150,7 @@ class _Estimator:
         return None
 
     def _size_or_unknown(self, node: Node) -> Range:
-        return self._size(node) or UNKNOWN
+        return self._size(node) or self._unknown
 
     def _entry(self, node: Node) -> _Entry | None:
         known = self._entries.get(node.id)
@@ -156,7 +163,7 @@ class _Estimator:
         path = self._path(node)
         if path and path[0] in ("__result__", ACCUMULATOR):
             path = ()
-        return Operand(path, self._type(node), node, self._size(node))
+        return Operand(path, self._type(node), node, self._size(node) or self._bound())
 
     def _select(self, node: Select) -> Range:
         found = self.cost(node.operand)
@@ -205,7 +212,7 @@ class _Estimator:
         self, node: Call, overload: str, target: Operand | None, arguments: list[Operand], costs: list[Range]
     ) -> CallCost:
         spent = sum(costs, NOTHING)
-        found = library_call(node.function, overload, target, arguments, self._input_size)
+        found = library_call(node.function, overload, target, arguments, self._bounded_input_size)
         if found is not None:
             return CallCost(found.cost + spent, found.result)
         if overload in ("logical_and", "logical_or"):

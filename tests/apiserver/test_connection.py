@@ -150,6 +150,20 @@ async def test_a_body_beyond_the_limit_is_refused(server: Serving, request_bytes
         assert (found, status["message"]) == (413, f"Request entity too large: limit is {BODY_BYTES} bytes")
 
 
+@pytest.mark.parametrize("beginning", [pytest.param(b"0\r\na: ", id="trailer"), pytest.param(b"5;a=", id="extension")])
+async def test_what_a_chunked_body_holds_beside_the_body_is_limited_too(server: Serving, beginning: bytes) -> None:
+    """A stranger's trailer without an end was gathered in memory for as long as it came."""
+    async with opened(server) as (reader, writer):
+        writer.write(POST + b"transfer-encoding: chunked\r\n\r\n" + beginning)
+        told = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+        sent = 0
+        while not told.done() and sent < 20 * HEADER_BYTES:
+            writer.write(b"b" * 4096)
+            sent += 4096
+            await asyncio.wait({told}, timeout=0.01)
+        assert (await told).startswith(b"HTTP/1.1 431 ")
+
+
 async def test_a_line_goes_on_when_a_refused_body_has_been_sent(server: Serving) -> None:
     async with opened(server) as streams:
         body = b" " * (BODY_BYTES + 1)

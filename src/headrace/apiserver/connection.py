@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._header_bytes = self._unparsed_bytes = self._hosts = 0
         self._expects_continue = False
         self._in_headers = True  # also before the first byte: a silent connection is one that trickles
+        self._body_moved = False
         self._refused = False
 
         self._receiving: Exchange | None = None
@@ -146,6 +147,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        self._body_moved = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -157,12 +159,19 @@ class Connection(asyncio.Protocol):
             # Not while parsing: mostly all of its body has come along.
             ready, self._ready = self._ready, None
             self._owner.begin(ready)
-        if self._in_headers and not self._refused:
-            self._unparsed_bytes += len(data)
-            if self._unparsed_bytes > HEADER_BYTES:
-                self._refuse_headers()
-            elif self._unparsed_bytes == len(data):
+        if self._in_headers:
+            self._count(len(data))
+            if self._unparsed_bytes == len(data) and not self._refused:
                 self._due = self._loop.time() + HEADER_SECONDS
+        elif self._body_moved:
+            self._unparsed_bytes = 0
+        else:  # what a chunked body may hold beside the body: extensions, and trailers, which the parser gathers
+            self._count(len(data))
+
+    def _count(self, unparsed: int) -> None:
+        self._unparsed_bytes += unparsed
+        if self._unparsed_bytes > HEADER_BYTES:
+            self._refuse_headers()
 
     def on_message_begin(self) -> None:
         self._in_headers = True
@@ -189,6 +198,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        self._body_moved = True
         if self._refused:
             return
         self._due = inf
@@ -214,6 +224,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def on_body(self, body: bytes) -> None:
+        self._body_moved = True
         receiving = self._receiving
         if self._refused or receiving is None:
             return
@@ -225,6 +236,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
+        self._body_moved = True
         receiving = self._receiving
         if self._refused or receiving is None:
             return

@@ -18,6 +18,7 @@ from headrace.objects.crd.structural import RULES
 from headrace.objects.local import LocalStore
 from headrace.objects.turns import Turns
 from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.expressions import Expressions
 from headrace.store.protocol import Conflict, Invalid, NotFound
 from headrace.store.rows import Key
 from tests.objects.stores import opened
@@ -213,6 +214,36 @@ async def test_nothing_is_made_of_a_kind_that_went_meanwhile() -> None:
     with pytest.raises(NotFound):
         await slow
     assert store.rows.page(RULED.resource).rows == []
+
+
+async def test_each_selector_of_a_claim_is_compiled_in_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await opened()
+    rests, rest = [0], store.turns.rest
+
+    async def noted() -> None:
+        rests[0] += 1
+        await rest()
+
+    monkeypatch.setattr(store.turns, "rest", noted)
+    selectors = [{"cel": {"expression": f'device.attributes["turns.example.com"].a > {at}'}} for at in range(32)]
+    wanted = {"deviceClassName": "any", "selectors": selectors}
+    requests = [{"name": "one", "exactly": wanted}, {"name": "two", "firstAvailable": [{"name": "a", **wanted}]}]
+    await store.create(
+        kinds.RESOURCE_CLAIM, {"metadata": {"name": "a"}, "spec": {"devices": {"requests": requests}}}, "default"
+    )
+    assert rests[0] == 32
+    template = {"spec": {"devices": {"requests": requests}}}
+    await store.create(kinds.RESOURCE_CLAIM_TEMPLATE, {"metadata": {"name": "a"}, "spec": template}, "default")
+    assert rests[0] == 32, "known by now"
+
+
+def test_the_expressions_asked_for_last_are_kept() -> None:
+    kept = Expressions(most=20)
+    assert kept.verdict("1 + 1").fault.startswith("must evaluate to bool")
+    assert kept.verdict("true") == ("", 0)
+    assert list(kept._known) == ["true"]
+    assert list(kept.compile_ahead(["true", "false", "true"])) == [None]
+    assert list(kept._known) == ["true", "false"]
 
 
 async def _behind_its_back(store: LocalStore, name: str, size: int) -> None:

@@ -28,6 +28,10 @@ class Strategy:
         """Drop what a custom kind's schema does not know; the paths of what was dropped."""
         return []
 
+    def ahead(self, obj: Object) -> Resting[None] | None:
+        """What judging a new object would otherwise do at once, and what takes long."""
+        return None
+
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Runs on every write, so it must change nothing the second time."""
 

@@ -101,6 +101,7 @@ async def create(home: Home, served: Served, given: Object, namespace: str, call
     generate = bool(meta.get("generateName")) and not meta.get("name")
     if served.write is not None:
         obj = served.write(obj)
+    await home.turns.finish(served.strategy.ahead(obj))
     for attempt in range(NAME_ATTEMPTS):
         if generate:
             meta["name"] = generated_names.name(meta["generateName"], home.new_uid())

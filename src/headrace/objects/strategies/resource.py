@@ -3,13 +3,17 @@
 from typing import Any
 
 from headrace.api.objects import Fields, Object
+from headrace.api.resting import Resting
 from headrace.objects.caller import Caller
 from headrace.objects.strategies.claim_rights import judge_claim_status
 from headrace.objects.strategy import Strategy, keep
+from headrace.objects.validation import expressions
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.metadata import validate_annotations, validate_labels
 from headrace.objects.validation.names import FIELD_IMMUTABLE
 from headrace.objects.validation.resource import (
+    selectors_in,
+    selectors_of_claim,
     validate_claim_spec,
     validate_claim_status,
     validate_class_spec,
@@ -40,6 +44,9 @@ class ResourceClaimStrategy(Strategy):
         """Finalizers may change with the allocation: that is how a claim in use is kept."""
         keep(obj, old, "spec")
 
+    def ahead(self, obj: Object) -> Resting[None]:
+        return expressions.known.compile_ahead(selectors_of_claim(obj.get("spec") or {}))
+
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         validate_claim_spec(obj["spec"], "spec", errors)
 
@@ -63,6 +70,9 @@ class ResourceClaimTemplateStrategy(Strategy):
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
 
+    def ahead(self, obj: Object) -> Resting[None]:
+        return expressions.known.compile_ahead(selectors_of_claim((obj.get("spec") or {}).get("spec") or {}))
+
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         meta: Fields = obj["spec"].get("metadata") or {}
         validate_labels(meta.get("labels") or {}, "spec.metadata.labels", errors)
@@ -80,6 +90,9 @@ def _immutable_spec(obj: Object, old: Object, errors: FieldErrors) -> None:
 
 class DeviceClassStrategy(Strategy):
     counts_generations = True
+
+    def ahead(self, obj: Object) -> Resting[None]:
+        return expressions.known.compile_ahead(selectors_in(obj.get("spec") or {}))
 
     def validate(self, obj: Object, errors: FieldErrors) -> None:
         validate_class_spec(obj.setdefault("spec", {}), errors)

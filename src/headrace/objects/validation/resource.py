@@ -1,13 +1,12 @@
 """The rules of claims, templates, classes and taint rules of resource.k8s.io/v1 (pkg/apis/resource/validation)."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
 from headrace.api.objects import Fields
-from headrace.objects.validation import names
+from headrace.objects.validation import expressions, names
 from headrace.objects.validation.affinity import validate_node_selector
 from headrace.objects.validation.errors import FieldErrors
 
@@ -188,6 +187,19 @@ def _wanted(request: dict[str, Any], path: str, errors: FieldErrors) -> None:
     )
 
 
+def selectors_of_claim(spec: Fields) -> Iterator[str]:
+    """The expressions that judging a claim asks for."""
+    for request in ((spec.get("devices") or {}).get("requests") or ())[:REQUESTS]:
+        for wanted in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())[:ALTERNATIVES]):
+            yield from selectors_in(wanted)
+
+
+def selectors_in(wanted: Fields) -> Iterator[str]:
+    """The same of one request, or of a class."""
+    for selector in (wanted.get("selectors") or ())[:SELECTORS]:
+        yield (selector.get("cel") or {}).get("expression", "")
+
+
 def validate_selectors(selectors: list[Any] | None, path: str, errors: FieldErrors) -> None:
     each(selectors, SELECTORS, path, errors, lambda item, at: _selector(item, at, errors))
 
@@ -203,23 +215,11 @@ def _selector(selector: dict[str, Any], path: str, errors: FieldErrors) -> None:
     if len(expression.encode()) > EXPRESSION_BYTES:
         errors.too_long(here, EXPRESSION_BYTES)
         return
-    fault, cost = _compiled(expression)
+    fault, cost = expressions.known.verdict(expression)
     if fault:
         errors.invalid(here, expression, fault)
     elif cost > COST_LIMIT:
         errors.forbidden(here, "too complex, exceeds cost limit")
-
-
-@lru_cache(maxsize=1024)
-def _compiled(expression: str) -> tuple[str, int]:
-    """What is wrong with an expression, and what it costs at most; a template's is asked for with every claim."""
-    from headrace.cel.device import compile_selector
-    from headrace.cel.errors import CompileError
-
-    try:
-        return "", compile_selector(expression, "new").max_cost
-    except CompileError as error:
-        return error.detail, 0
 
 
 def _constraint(constraint: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:

@@ -137,3 +137,14 @@ def test_of_another_users_directory_status_does_not_say_that_nothing_runs(tmp_pa
         main(["status", "--data-dir", str(tmp_path)])
     assert ended.value.code == 1
     assert "up.json: Permission denied: run this as the user whose it is" in capsys.readouterr().err
+
+
+def test_down_says_that_containers_may_run_on_when_podman_is_not_there(tmp_path: Path) -> None:
+    """(It ended in a traceback.)"""
+    (tmp_path / "runtime").write_text(f"podman {tmp_path}/podman.sock\n")
+    told = CliRunner().invoke(root, ["down", "--data-dir", str(tmp_path)])
+    assert told.exit_code == 1
+    assert "headrace is down, but its containers were not ended, and may run: --runtime podman: podman socket" in (
+        told.output
+    )
+    assert "Traceback" not in told.output

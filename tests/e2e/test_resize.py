@@ -147,6 +147,13 @@ def test_success_insufficient_and_not_required(server, client, tmp_path):
         # Not required: it is so already.
         again = client.scale(web, target_cpu_limit=4, target_memory_limit=2048)
         assert (again.success, again.reason) == (True, "NotRequired")
+        # What cannot be is told of what was asked for, and what would not fit in the same words.
+        said = server.run("resize", "workload", "web", "--cpu", "0", code=1)
+        assert (
+            'default/web/app not resized: Resource Validation Failed: --cpu: Invalid value: "0": must be greater than 0'
+        ) in said
+        said = server.run("resize", "workload", "web", "--cpu", "9", "--dry-run", code=1)
+        assert "Insufficient CPU: node good: insufficient cpu: 5 more wanted" in said
         shown = server.run("resize", "history", "web")
         assert "InsufficientCPU" in server.run("get", "rsa")
         assert "cpu 4, memory 2Gi" in shown

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.api.objects import key_of
 from headrace.resize.actions_plan import Seen, in_order, plan
+from headrace.resize.workload import judge
 from headrace.runtime.actions import Patch
 from tests.resize.pods import ledger, node, pod
 
@@ -107,3 +108,14 @@ def test_what_a_plan_has_told_it_does_not_tell_again():
 )
 def test_how_long_an_action_waits_for_a_pod_that_nobody_knows(created, ends):
     assert states(look([], [action("a", "ghost/app", created=created)])) == ends
+
+
+def test_a_container_without_limits_is_as_it_was_wished_to_be():
+    """`headrace top` called it UNKNOWN for as long as it ran: nothing is told of it, since nothing was asked for."""
+    bare = a_pod("web")
+    bare["spec"]["containers"][0]["resources"] = {}
+    [told] = bare["status"]["containerStatuses"]
+    del told["resources"], told["allocatedResources"]
+    assert judge(bare, "app", node()).sync == "SYNCHRONIZED"
+    del told["state"]
+    assert judge(bare, "app", node()).sync == "UNKNOWN"

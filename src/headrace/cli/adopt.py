@@ -31,8 +31,9 @@ def adopt(container: str, node_name: str | None, on_delete: str, podman_socket: 
 
 
 async def _adopt(container: str, node: str, socket: Path | None, on_delete: str, target: Target) -> None:
-    from headrace.api.kinds import POD
-    from headrace.serve.adoption import CannotAdopt, pod_for
+    from headrace.api.kinds import NODE, POD
+    from headrace.api.objects import key_of
+    from headrace.serve.adoption import ADOPTED_LABEL, CannotAdopt, is_same, pod_for
     from headrace.store.kubernetes import KubernetesStore
 
     try:
@@ -40,5 +41,10 @@ async def _adopt(container: str, node: str, socket: Path | None, on_delete: str,
     except CannotAdopt as why:
         raise click.ClickException(str(why)) from None
     async with connected(target) as (client, namespace):
-        made = await KubernetesStore(client).create(POD, pod, namespace)
+        store = KubernetesStore(client)
+        await store.get(NODE, node)  # nobody would take it over there
+        for each in (await store.list(POD, labels=ADOPTED_LABEL)).items:
+            if is_same(pod, each):
+                raise click.ClickException(f"container {container} is adopted already: it is Pod {key_of(each)}")
+        made = await store.create(POD, pod, namespace)
         click.echo(f"pod/{made['metadata']['name']} adopted container {container}")

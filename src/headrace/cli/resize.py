@@ -44,7 +44,7 @@ def workload(
 
 
 async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dry_run: bool, target: Target) -> None:
-    from headrace.api.kinds import POD, RESOURCE_SCALING_ACTION
+    from headrace.api.kinds import POD
     from headrace.resize.actions_plan import is_finished
     from headrace.store.kubernetes import KubernetesStore
 
@@ -54,15 +54,15 @@ async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dr
         pod = await store.get(POD, pod_name, namespace)
         container = container or _only_container(pod)
         action = _action(pod, container, wanted, options)
+        shown = f"{namespace}/{pod_name}/{container}"
         if dry_run:
-            await store.create(RESOURCE_SCALING_ACTION, action, namespace, dry_run=True)
+            await _created(store, action, namespace, shown, dry_run=True)
             click.echo(await _would(client, pod, container, wanted))
             return
-        shown = f"{namespace}/{pod_name}/{container}"
         if _has(pod, container, wanted):
             click.echo(f"{shown} has that already: {_words(wanted)}")
             return
-        made = await store.create(RESOURCE_SCALING_ACTION, action, namespace)
+        made = await _created(store, action, namespace, shown)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 ended = await _ended(store, made, is_finished)
@@ -77,6 +77,21 @@ async def _resize(name: str, wanted: dict[str, str], options: dict[str, Any], dr
         click.echo(f"{shown} deferred: {status['message']}")
         return
     raise click.ClickException(f"{shown} not resized: {status['message']}")
+
+
+async def _created(store: Any, action: dict[str, Any], namespace: str, shown: str, dry_run: bool = False) -> Any:
+    """What is wrong with the options is told of them, not of an object that nobody has heard of."""
+    from headrace.api.kinds import RESOURCE_SCALING_ACTION
+    from headrace.store.protocol import Invalid
+
+    try:
+        return await store.create(RESOURCE_SCALING_ACTION, action, namespace, dry_run=dry_run)
+    except Invalid as wrong:
+        target, found = "spec.target.", [(each.field or "", each.message) for each in wrong.causes]
+        if not found or not all(field.startswith(target) for field, _ in found):
+            raise
+        told = "; ".join(f"--{field.removeprefix(target)}: {message}" for field, message in found)
+        raise click.ClickException(f"{shown} not resized: Resource Validation Failed: {told}") from None
 
 
 def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +135,12 @@ def _has(pod: dict[str, Any], container: str, wanted: dict[str, str]) -> bool:
 
 async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[str, str]) -> str:
     """The guard's own question, asked of its books as last committed."""
-    from headrace.api.amounts import PODS, read
+    from headrace.api.amounts import MEMORY, PODS, read
     from headrace.cli.capacity import committed
     from headrace.ledger.node import Shortfall
     from headrace.ledger.pods import contribution
     from headrace.resize import workload as workloads
+    from headrace.resize.actions_plan import BEGINNINGS
 
     books = await committed(client)
     node = pod["spec"].get("nodeName", "")
@@ -137,7 +153,8 @@ async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[
     holds = {each: amount for each, amount in wish.wish(contribution(pod)).items() if each != PODS}
     answer = books.nodes[node].ledger(node).admit(wish.holder, holds)
     if isinstance(answer, Shortfall):
-        raise click.ClickException(str(answer))
+        reason = "InsufficientMemory" if MEMORY in answer.missing else "InsufficientCPU"
+        raise click.ClickException(f"{BEGINNINGS[reason]}: {answer} (dry run)")
     return f"node {node} has room for it (dry run)"
 
 
@@ -205,7 +222,7 @@ def _row(action: dict[str, Any]) -> list[str]:
         action["metadata"]["creationTimestamp"],
         spec["workload"].partition("/")[2],
         _words({name: current.get(name, "?") for name in spec["target"]}),
-        _words(status.get("target") or spec["target"]),
+        f"{_words(status['target'])} of {_words(spec['target'])}" if status.get("target") else _words(spec["target"]),
         " ".join(str(cause[each]) for each in ("policy", "reason", "metric") if cause.get(each)),
         status.get("state", "Pending"),
         status.get("syncState", ""),

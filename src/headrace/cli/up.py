@@ -246,7 +246,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
     import asyncio
 
     from headrace.serve.announcement import announced, is_alive
-    from headrace.serve.machine import end_containers, has_run
+    from headrace.serve.machine import CannotEnd, end_containers, has_run
     from headrace.serve.sole import agent_in, copy_refusal
 
     directory = data_directory(data_dir)
@@ -266,7 +266,13 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
         if not keep_containers and has_run(place):
             if told := copy_refusal(place):
                 raise click.ClickException(told)
-            ended += asyncio.run(end_containers(place, grace_period))
+            try:
+                ended += asyncio.run(end_containers(place, grace_period))
+            except CannotEnd as why:
+                raise click.ClickException(
+                    f"headrace is down, but its containers were not ended, and may run: {why}; "
+                    "`headrace down` again when it is there"
+                ) from None
     if running is None and not ended and not agents:
         click.echo(f"headrace does not run in {directory}")
         return

@@ -98,7 +98,9 @@ class PolicyManager:
         policy, now = policy_of(obj), self._wall()
         self._unmanageable = {uid: told for uid, told in self._unmanageable.items() if now - told[1] < AGAIN_SECONDS}
         near = self._pods.indexed(IN_NAMESPACE, namespace_of(obj))
-        pods = tuple(self._home.view(pod) for pod in near if self._is_ours(pod, obj, policy))
+        owners = {key_of(pod): self._policy_of(pod, obj) for pod in near if self._is_selected(pod, policy)}
+        pods = tuple(self._home.view(pod) for pod in near if owners.get(key_of(pod)) == policy.name)
+        elders = {pod: owner for pod, owner in owners.items() if owner != policy.name}
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
         containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
         outage, silence = self._monitoring.outage_of(key), ""
@@ -108,7 +110,7 @@ class PolicyManager:
         else:
             self._silences.pop(key, None)
         asked = self._asked(pods) if policy.quota else {}
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked)
+        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked, elders)
         if policy.mode != "Off":
             self._tell_performance(seen, now)
         return seen
@@ -123,17 +125,18 @@ class PolicyManager:
             self._misspelt[key_of(policy)] = (version_of(policy), why)
         return why
 
-    def _is_ours(self, pod: Object, obj: Object, policy: Policy) -> bool:
-        """Of several policies that select a Pod the oldest has it."""
+    def _is_selected(self, pod: Object, policy: Policy) -> bool:
         if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
             return False
         if not pod["spec"].get("nodeName") or not policy.selector.matches(metadata(pod).get("labels")):
             return False
-        if self._home.left_alone(pod):
-            return False
+        return not self._home.left_alone(pod)
+
+    def _policy_of(self, pod: Object, obj: Object) -> str:
+        """Of several policies that select a Pod the oldest has it: its name. `obj` is one of them."""
         others = [each for key in self._selecting(pod) if (each := self._policies.get(key)) is not None]
         active = [each for each in others if (each["spec"]["mode"] != "Off" and not self._why_not(each)) or each is obj]
-        return min(active, key=_age)["metadata"]["name"] == name_of(obj) if active else True
+        return name_of(sorted(active, key=_age)[0]) if active else name_of(obj)
 
     def _containers(self, pod: Object, policy: Policy, now: float) -> Iterable[Container]:
         if desired(pod) != admitted(pod):

@@ -98,6 +98,8 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
             "PENDING", "NotRunning", "the container does not run: what is admitted is applied at the next start"
         )
     actual = actual_limits(pod, name)
+    if actual is None and told.get("state") and not admitted(pod)[field].get(name):
+        return Judged("SYNCHRONIZED")  # nothing was asked for, and nothing is in force
     if actual is None:
         return Judged("UNKNOWN", "", "the agent has not told yet what is in force")
     problem = str(_condition(pod, IN_PROGRESS).get("message") or "")

@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from headrace.api.amounts import CPU, MEMORY, written
 from headrace.node.cgroups import hierarchy
 from headrace.node.runtimes.podman_adopted import ADOPTED, ON_DELETE
 from headrace.node.runtimes.podman_bodies import INSTANCE
-from headrace.node.runtimes.podman_limits import group_of
+from headrace.node.runtimes.podman_limits import NoCgroup, group_of
 from headrace.node.runtimes.podman_socket import Podman, PodmanRefused, UnsafeSocket, default_socket
 from headrace.node.runtimes.protocol import RuntimeUnavailable
+
+ADOPTED_LABEL = "headrace.dev/adopted"
 
 
 class CannotAdopt(Exception):
@@ -33,11 +36,13 @@ async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> 
         limits = group_of(hierarchy.find(), int(found["State"]["Pid"])).read()
     except (ProcessLookupError, FileNotFoundError, KeyError):
         raise CannotAdopt(f"container {name} does not run on this machine") from None
+    except NoCgroup as error:
+        raise CannotAdopt(f"container {name} cannot be limited or measured: {error}") from None
     amounts = {}
     if limits.cpu_milli is not None:
-        amounts["cpu"] = f"{limits.cpu_milli}m"
+        amounts["cpu"] = written(CPU, limits.cpu_milli)
     if limits.memory_bytes is not None:
-        amounts["memory"] = str(limits.memory_bytes)
+        amounts["memory"] = written(MEMORY, limits.memory_bytes)
     called = re.sub(r"[^a-z0-9-]+", "-", str(found["Name"]).lower()).strip("-")[:63] or "adopted"
     container: dict[str, Any] = {"name": "main", "image": found["ImageName"], "imagePullPolicy": "Never"}
     if amounts:
@@ -47,8 +52,14 @@ async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> 
         "kind": "Pod",
         "metadata": {
             "name": called,
-            "labels": {"headrace.dev/managed": "true", "headrace.dev/adopted": "true"},
+            "labels": {"headrace.dev/managed": "true", ADOPTED_LABEL: "true"},
             "annotations": {ADOPTED: found["Id"], ON_DELETE: on_delete},
         },
         "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container]},
     }
+
+
+def is_same(pod: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether both stand for one container."""
+    mine, its = ((each["metadata"].get("annotations") or {}).get(ADOPTED) for each in (pod, other))
+    return bool(mine) and mine == its

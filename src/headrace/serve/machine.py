@@ -17,7 +17,7 @@ from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
-from headrace.node.runtimes.choice import Chosen, forget, open_runtime, recorded
+from headrace.node.runtimes.choice import Chosen, NoRuntime, forget, open_runtime, recorded
 from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.sampler import Sampler
@@ -110,12 +110,19 @@ def has_run(data_dir: Path) -> bool:
     return bool(recorded(data_dir)[0])
 
 
+class CannotEnd(Exception):
+    """What runs the containers cannot be reached; the message says why."""
+
+
 async def end_containers(data_dir: Path, grace_seconds: float) -> int:
     """Ask every container of this data directory to end, kill what stays, end the keeper. How many there were.
 
-    Raises NoRuntime, KeeperFailed.
+    Raises CannotEnd, KeeperFailed.
     """
-    runtime = await open_runtime(data_dir)
+    try:
+        runtime = await open_runtime(data_dir)
+    except NoRuntime as why:
+        raise CannotEnd(str(why)) from None
     stays = runtime.is_released if isinstance(runtime, PodmanRuntime) else lambda _: False
     running = {each.id for each in await runtime.list() if each.state == "running" and not stays(each.id)}
     for each in running:

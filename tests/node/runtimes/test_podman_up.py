@@ -53,6 +53,8 @@ def adopt(service: Service, running: Headrace) -> None:
 
     for _ in range(2):
         assert "pod/own adopted container own" in running.run("adopt", "own", *place)
+        again = running.run("adopt", own[:12], *place, code=1)
+        assert f"container {own[:12]} is adopted already: it is Pod default/own" in again
         wait_for("it is a running Pod", lambda: "running" in (told().get("state") or {}))
         assert "mine" in running.run("logs", "own")
         running.run("delete", "pod", "own")
@@ -63,6 +65,8 @@ def adopt(service: Service, running: Headrace) -> None:
     running.run("resize", "workload", "own", "--cpu", "450m", "--memory", "56Mi")
     wait_for("it has grown", lambda: told()["resources"]["limits"] == {"cpu": "450m", "memory": "56Mi"})
     assert "has a Pod" not in running.run("adopt", "absent", *place, code=1)
+    elsewhere = running.run("adopt", "own", "--node-name", "typo", *place[2:], code=1)
+    assert 'nodes "typo" not found' in elsewhere
     running.run("delete", "pod", "trainer")
     wait_for("only the adopted one runs", lambda: service.podman("ps", "--quiet").split() == [own[:12]])
     subprocess.run(

@@ -19,7 +19,7 @@ from headrace.node.keeper import identity
 from headrace.node.runtimes import podman_bodies as bodies
 from headrace.node.runtimes import podman_images as images
 from headrace.node.runtimes.podman_adopted import Adopted
-from headrace.node.runtimes.podman_limits import Enforced, group_of
+from headrace.node.runtimes.podman_limits import Enforced, NoCgroup, enforcement, group_of
 from headrace.node.runtimes.podman_oom import OomWatch, memory_directory
 from headrace.node.runtimes.podman_socket import (
     Podman,
@@ -51,8 +51,10 @@ EVENTS = ("start", "died", "remove", "pause", "unpause")
 class PodmanRuntime:
     """Use `open`. Containers of other data directories, and those that people made, are never touched."""
 
-    def __init__(self, podman: Podman, instance: str, version: str, adopted: Adopted) -> None:
-        self._podman, self._instance, self._version, self._adopted = podman, instance, version, adopted
+    def __init__(self, podman: Podman, instance: str, told: Mapping[str, Any], adopted: Adopted) -> None:
+        """`told`: Podman's own /info."""
+        self._podman, self._instance, self._adopted = podman, instance, adopted
+        self._version, self._enforcement = str(told["version"]["Version"]), enforcement(told.get("host") or {})
         self._hierarchies = hierarchy.find()
         self._states: dict[str, ContainerState] = {}
         self._asked: dict[str, Limits] = {}  # in the caller's words; put back when a container was restarted
@@ -68,7 +70,7 @@ class PodmanRuntime:
         try:
             told = await podman.call("GET", "/info")
             adopted = Adopted(data_dir / "adopted.json")
-            runtime = cls(podman, _instance(data_dir), str(told["version"]["Version"]), adopted)
+            runtime = cls(podman, _instance(data_dir), told, adopted)
             await runtime._sweep()
         except BaseException:
             await podman.close()
@@ -84,8 +86,9 @@ class PodmanRuntime:
 
     def capabilities(self) -> Capabilities:
         version = self._hierarchies.version
-        detail = f"podman {self._version} on {self._podman.path}, cgroup {version}"
-        return Capabilities("enforced", "enforced", detail, version, "podman", self._version, images=True)
+        cpu, memory, why = self._enforcement
+        detail = why or f"podman {self._version} on {self._podman.path}, cgroup {version}"
+        return Capabilities(cpu, memory, detail, version, "podman", self._version, images=True)
 
     # ---- containers
 
@@ -263,6 +266,10 @@ class PodmanRuntime:
             raise StartFailed(f"container {spec.adopted} does not run, so it is not adopted", "CreateContainerError")
         if self._adopted.id_of(found["Id"]) or (found["Config"].get("Labels") or {}).get(bodies.INSTANCE):
             raise StartFailed(f"container {spec.adopted} has a Pod already", "CreateContainerError")
+        try:
+            group_of(self._hierarchies, int(found["State"]["Pid"]))
+        except (ProcessLookupError, KeyError, NoCgroup) as error:
+            raise StartFailed(f"container {spec.adopted} is not adopted: {error}", "CreateContainerError") from None
         await asyncio.to_thread(self._adopted.put, spec, found["Id"])
         await asyncio.to_thread(_show_log, found, Path(spec.log_path))
         state = await self._inspected(spec, found)
@@ -358,7 +365,7 @@ class PodmanRuntime:
         """For kills for want of memory, from now on."""
         self._drop_watch(id)
         self._oom.pop(id, None)
-        with contextlib.suppress(OSError, KeyError):  # it has ended already
+        with contextlib.suppress(OSError, KeyError, NoCgroup):  # it has ended already
             directory = memory_directory(group_of(self._hierarchies, pid).directories)
             if directory is not None:
                 self._watches[id] = OomWatch(directory)
@@ -408,6 +415,8 @@ class PodmanRuntime:
             return group_of(self._hierarchies, state.pid)
         except (ProcessLookupError, KeyError):
             raise NotRunning(f"container {state.id} has exited") from None
+        except NoCgroup as error:
+            raise NoCgroup(f"container {state.id}: {error}") from None
 
     async def _put_back(self, id: str) -> None:
         """A container that was restarted has the limits of its creation again: give it those it was to have."""

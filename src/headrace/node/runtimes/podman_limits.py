@@ -6,8 +6,11 @@ and what was before is put back when the two do not agree.
 
 import asyncio
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from headrace.api.amounts import CPU, MEMORY
 from headrace.node.cgroups import amounts
 from headrace.node.cgroups.group import Group, in_use
 from headrace.node.cgroups.hierarchy import UNIFIED, Hierarchies, Version
@@ -15,19 +18,49 @@ from headrace.node.cgroups.tree import Tree
 from headrace.node.cgroups.v2 import V2Group
 from headrace.node.runtimes import podman_bodies as bodies
 from headrace.node.runtimes.podman_socket import Podman, PodmanGone, PodmanRefused, UnsafeSocket
-from headrace.node.runtimes.protocol import ApplyFailed, Limits, NotRunning
+from headrace.node.runtimes.protocol import ApplyFailed, Enforcement, Limits, NotRunning, Unreadable
 
 _OF_CONTAINER = re.compile(r"libpod-[0-9a-f]{64}(\.scope)?")
+_INSIDE = re.compile(r"/libpod-(payload-)?[0-9a-f]{64}\b")
+
+
+class NoCgroup(Unreadable):
+    """The container shares its cgroup with others: what limits or measures that would not be about the container."""
+
+
+def enforcement(host: Mapping[str, Any]) -> tuple[Enforcement, Enforcement, str]:
+    """Of cpu and memory, from what Podman tells of its host; and why not, where it sets no limits.
+
+    Without root it sets those of the controllers that are delegated to its user, and on cgroup v1 none.
+    """
+    if not (host.get("security") or {}).get("rootless"):
+        return "enforced", "enforced", ""
+    if host.get("cgroupVersion") != "v2":
+        return "none", "none", "rootless Podman sets no limits on cgroup v1"
+    delegated = host.get("cgroupControllers") or ()
+    missing = [name for name in (CPU, MEMORY) if name not in delegated]
+    found: tuple[Enforcement, ...] = tuple("none" if name in missing else "enforced" for name in (CPU, MEMORY))
+    why = (
+        f"rootless Podman: {' and '.join(missing)} not delegated to this user "
+        "(in systemd: Delegate=cpu memory for user@.service)"
+    )
+    return found[0], found[1], why if missing else ""
 
 
 def group_of(hierarchies: Hierarchies, pid: int) -> Group:
     """By /proc/PID/cgroup. crun puts the processes one below the cgroup that it limits, into `container`.
 
-    Raises ProcessLookupError, KeyError.
+    Raises ProcessLookupError, KeyError, NoCgroup.
     """
+    group: Group
     if hierarchies.version == "v2":
-        return V2Group(limiting(hierarchies.places(pid)[UNIFIED]))
-    return Tree(hierarchies, {}, "").of_process(pid)
+        group = V2Group(limiting(hierarchies.places(pid)[UNIFIED]))
+    else:
+        group = Tree(hierarchies, {}, "").of_process(pid)
+    for directory in group.directories:
+        if not _INSIDE.search(directory):
+            raise NoCgroup(f"it has no cgroup of its own, but is in {directory}")
+    return group
 
 
 def limiting(place: Path) -> Path:

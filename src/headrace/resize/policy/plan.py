@@ -25,6 +25,7 @@ class Seen:
     """`pods` are all that the policy selects; `containers` those of them that run and may be resized.
 
     `unmanageable`: Pods that cannot become managed, with the ledger's words. `manages`: whether they become so at all.
+    `elders`: Pods that it selects too and that an older policy has, each with that one's name.
     `outage`: why nothing is measured at present, or nothing. `silence`: metrics that never came, or nothing. `asked`:
     what actions that have not ended want, by container (namespace/pod/container).
     """
@@ -38,6 +39,7 @@ class Seen:
     outage: str = ""
     silence: str = ""
     asked: Mapping[str, Amounts] = field(default_factory=dict)
+    elders: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def _conditions(
     seen: Seen, found: list[tuple[Container, Judged]], known: Any, generation: int, now: float
 ) -> list[dict[str, Any]]:
     mode = seen.policy.mode
-    wanted = [("Active", mode == "Auto", mode, "" if seen.pods else "no Pod is selected")]
+    wanted = [("Active", mode == "Auto", mode, _selection(seen))]
     for flag in get_args(Flag):
         names = [workload.workload_id(each.pod, each.name) for each, answer in found if flag in answer.flags]
         if names or any(each["type"] == flag for each in known):
@@ -200,6 +202,14 @@ def _conditions(
         reason = "NoAnswer" if seen.outage else "NotReported" if seen.silence else "NotSo"
         wanted.append(("MetricsUnavailable", bool(missing), reason, missing))
     return _written_conditions(wanted, known, generation, now)
+
+
+def _selection(seen: Seen) -> str:
+    """What people should know of whom it is about."""
+    if seen.elders:
+        told = ", ".join(f"{pod} ({policy})" for pod, policy in sorted(seen.elders.items())[:5])
+        return f"of several policies that select a Pod the oldest has it: {told}"
+    return "" if seen.pods else "no Pod is selected"
 
 
 def _refusal(seen: Misspelt, now: float) -> list[Action]:

@@ -1,0 +1,66 @@
+"""Whom a policy is about: several select one Pod, a selector changes while an action runs, a quota is used up."""
+
+import pytest
+
+from headrace.api.kinds import RESIZE_POLICY
+from tests.resize.test_policy import measured
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+QUICK = {"triggers": [{"metric": "cpu", "up": {"above": "80%"}, "samples": {"matching": 1, "of": 1}}]}
+
+
+async def change(here, spec, name="policy"):
+    await here.store.patch(RESIZE_POLICY, name, "default", fields={"spec": spec})
+    await here.settle(0.5)
+
+
+async def test_of_two_policies_that_select_a_pod_the_older_has_it_and_the_other_says_so():
+    """(It said that it selected no Pod.)"""
+    async with measured() as here:
+        await here.pod("web", labels={"tier": "front"})
+        await here.policy("first", max={"cpu": "2"}, **QUICK)
+        await here.settle(1.0)
+        await here.policy("second", max={"cpu": "3"}, **QUICK)
+        await here.use(20, cpu=0.95)
+        assert [each["spec"]["cause"]["policy"] for each in await here.actions()] == ["first"]
+        assert (await here.status("second"))["selected"] == 0
+        words = "of several policies that select a Pod the oldest has it: default/web (first)"
+        assert await here.condition("Active", "second") == ("True", "Auto", words)
+        assert await here.condition("Active", "first") == ("True", "Auto", "")
+        await change(here, {"mode": "Off"}, "first")
+        await here.use(20, cpu=1.95)
+        assert [each["spec"]["cause"]["policy"] for each in await here.actions()] == ["first", "second"]
+        assert (await here.actions())[-1]["spec"]["target"] == {"cpu": "3"}
+        assert await here.condition("Active", "second") == ("True", "Auto", "")
+
+
+async def test_an_action_goes_on_to_its_end_when_its_policy_selects_the_workload_no_more():
+    async with measured() as here:
+        await here.pod("web")
+        await here.policy(**QUICK)
+        here.agent.away = True
+        await here.use(3, cpu=0.95)
+        [action] = await here.actions()
+        assert action["status"]["state"] == "Running"
+        await change(here, {"selector": {"matchLabels": {"app": "other"}}})
+        assert (await here.status())["selected"] == 0
+        here.agent.away = False
+        await here.agent.look_again("web")
+        await here.use(20, cpu=1.9)
+        [action] = await here.actions()
+        assert action["status"]["state"] == "Succeeded"
+        assert await here.limits("web") == (2000, 2000, 2000)
+        assert (await here.status())["selected"] == 0
+
+
+async def test_a_quota_is_used_to_the_last_millicore_and_not_beyond():
+    async with measured() as here:
+        await here.pod("web")
+        await here.policy(max={"cpu": "8"}, quota={"cpu": "3500m"}, **QUICK)
+        await here.use(30, cpu=4.0)
+        assert await here.targets() == [{"cpu": "2"}, {"cpu": "3500m"}]
+        assert await here.limits("web") == (3500, 3500, 3500)
+        assert (await here.condition("QuotaReached"))[0] == "True"
+        await change(here, {"quota": {"cpu": "4"}})
+        await here.use(10, cpu=4.0)
+        assert (await here.targets())[-1] == {"cpu": "4"}

@@ -73,3 +73,9 @@ async def test_others_are_served_meanwhile(server: Serving, accept: str, monkeyp
     await get(server, f"{PATH}/c-001", "application/json")
     await slow
     assert rests[0] >= 3, "about eighty rows a turn, or a few objects of YAML"
+
+
+async def test_a_long_object_as_yaml(server: Serving) -> None:
+    data = {f"key-{number}": "x" * 100 for number in range(1_000)}
+    await server.store.create(CONFIG_MAP, {"metadata": {"name": "big"}, "data": data}, "long")
+    assert yaml.safe_load(await get(server, f"{PATH}/big", "application/yaml"))["data"] == data

@@ -7,7 +7,8 @@ import pytest
 
 from headrace.api import kinds
 from headrace.api.limits import ERRORS_TEXT, ERRORS_TOLD
-from headrace.objects.local import LocalStore
+from headrace.objects.decoding import UNKNOWN_FIELDS_SHOWN
+from headrace.objects.local import Caller, LocalStore
 from headrace.store.protocol import Invalid
 
 SECONDS = 4.0  # of CPU; each of these takes 0.3 at most, and took 10 and more when it grew with the square
@@ -60,3 +61,18 @@ async def test_what_is_wrong_beyond_what_is_told_counts_too(store: LocalStore) -
         await store.create(
             kinds.CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": "a-kinds.example.com"}, "spec": spec}
         )
+
+
+async def test_few_of_many_unknown_fields_are_told(store: LocalStore) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    kind = kinds.Kind("example.com", "v1", "AKind", "a-kinds", True)
+    names = {"plural": kind.plural, "kind": kind.kind}
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    await store.create(kinds.CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": kind.resource}, "spec": spec})
+    told: list[str] = []
+    acting = store.acting_as(Caller(user="system:admin", validation="Warn", warn=told.append))
+    unknown = {f"b{number}": 1 for number in range(10_000)}
+    made = await acting.create(kind, {"metadata": {"name": "a"}, "a": "known", **unknown}, "default")
+    assert sorted(made.keys() - {"metadata"}) == ["a", "apiVersion", "kind"]
+    assert len(told) == UNKNOWN_FIELDS_SHOWN

@@ -3,6 +3,7 @@
 Bodies stay bytes wherever nobody has to look inside: a get answers what is stored, a list is spliced.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -74,6 +75,8 @@ class Resources:
 
     async def _get(self, request: Request, served: Served) -> Answer:
         body = await self._store.get_body(served.kind, request.name, request.namespace)
+        if request.form == "yaml" and len(body) > bodies.LONG_YAML_BYTES:  # takes a second for a megabyte
+            return await asyncio.to_thread(self._forms.stored, request, served, body)
         return self._forms.stored(request, served, body)
 
     async def _list(self, request: Request, served: Served) -> Answer:

@@ -79,7 +79,7 @@ def schema_name(served: Served) -> str:
 def report_unknown(served: Served, unknown: list[str], caller: Caller) -> None:
     if not unknown or caller.validation == "Ignore":
         return
-    said = [f'unknown field "{path}"' for path in unknown]
+    said = [f'unknown field "{path}"' for path in unknown[: decoding.UNKNOWN_FIELDS_SHOWN]]
     if caller.validation == "Strict":
         raise BadRequest(f"{_as_kind(served)}: strict decoding error: {', '.join(said)}")
     for each in said:

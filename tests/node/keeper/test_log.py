@@ -1,7 +1,9 @@
 """The log file: every byte of the output is in it once, in records that a CRI reader joins again."""
 
+import os
 import re
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,41 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "0.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         Log(str(tmp_path / "0.log"))
+
+
+def test_a_file_that_others_delete_move_or_empty_goes_on_at_its_path(tmp_path: Path) -> None:
+    """What came after its deletion was nowhere until ten mebibytes later."""
+    path = tmp_path / "0.log"
+    log = Log(str(path))
+    log.append("stdout", b"one\n")
+    path.unlink()
+    log.append("stdout", b"two\n")
+    assert read(path) == b"two\n"
+    path.rename(tmp_path / "moved")
+    log.append("stdout", b"three\n")
+    assert (read(path), read(tmp_path / "moved")) == (b"three\n", b"two\n")
+    os.truncate(path, 0)
+    log.append("stdout", b"four\n")
+    assert read(path) == b"four\n"
+    shutil.rmtree(tmp_path)
+    log.append("stdout", b"five\n")  # nobody can read it, and nobody waits for it
+    assert not tmp_path.exists()
+    log.close()
+
+
+def test_a_file_that_was_emptied_on_a_full_disk_has_no_hole(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    log = Log(str(path))
+    log.append("stdout", b"x" * 5000 + b"\n")
+    os.truncate(path, 0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.append("stdout", b"y" * 100 + b"\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b""
+    log.append("stdout", b"after\n")
+    assert read(path) == b"after\n"
+    log.close()

@@ -1,7 +1,8 @@
 """One container's log file in the CRI format: `2026-11-29T17:00:00.000000000Z stdout F line`.
 
 Tag F ends a line; P is a piece of a line longer than LINE_BYTES, continued by the next record of that stream. A record
-is never cut: what a crash left half written is removed at the next opening.
+is never cut: what a crash left half written is removed at the next opening. Others may empty, move or delete the file
+at any time, to have room on the disk say: it goes on at its path.
 """
 
 import os
@@ -53,6 +54,7 @@ class Log:
             os.ftruncate(self._descriptor, self._size)
 
     def _write(self, records: bytes) -> None:
+        self._find()
         written = 0
         try:
             while written < len(records):
@@ -61,6 +63,24 @@ class Log:
             os.ftruncate(self._descriptor, self._size)
             raise
         self._size += written
+
+    def _find(self) -> None:
+        """What is at the path now, and how long it is. Where nothing can be there any more, the open file goes on."""
+        held = os.fstat(self._descriptor)
+        self._size = held.st_size
+        try:
+            if os.path.samestat(held, os.stat(self.path, follow_symlinks=False)):
+                return
+        except OSError:
+            if not os.path.isdir(os.path.dirname(self.path)):
+                return
+        descriptor = self._descriptor
+        try:
+            self._open()
+        except OSError:
+            self._descriptor, self._size = descriptor, held.st_size
+        else:
+            os.close(descriptor)
 
     def _rotate(self) -> None:
         self.close()

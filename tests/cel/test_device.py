@@ -51,10 +51,18 @@ def test_admission(expression: str, cause: str | None) -> None:
         ),
         pytest.param(
             f'cel.bind(dra, device.attributes["{GPU}"], dra.a == dra.b)',
-            {("attributes", GPU)},
+            {("attributes", GPU, "a"), ("attributes", GPU, "b")},
             id="a domain that is bound",
         ),
-        pytest.param(f'"model" in device.attributes["{GPU}"]', {("attributes", GPU)}, id="the names of a domain"),
+        pytest.param(
+            f'cel.bind(all, device.attributes, cel.bind(dra, all["{GPU}"], dra.a == 1 || size(dra) > 1))',
+            {("attributes", GPU, "a"), ("attributes", GPU)},
+            id="a domain that is bound twice, and all of it",
+        ),
+        pytest.param(
+            f'"model" in device.attributes["{GPU}"]', {("attributes", GPU, "model")}, id="whether a domain has a name"
+        ),
+        pytest.param(f'device.attributes["{GPU}"].exists(n, n == "a")', {("attributes", GPU)}, id="names of a domain"),
         pytest.param(
             f'has(device.attributes["{GPU}"].model)', {("attributes", GPU, "model")}, id="whether one is there"
         ),

@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from headrace.cel import counting, types
@@ -31,6 +32,7 @@ EnvironmentName = Literal["new", "new_list_attributes", "stored"]
 EXPRESSION_BYTES = 10 * 1024
 COST_LIMIT = 1_000_000
 OFTEN = 64
+TEXTS_KEPT = 8192  # of quantities and of versions, which many devices have in common
 ATTRIBUTES, DRIVER_CHARACTERS, DOMAIN_CHARACTERS, NAME_CHARACTERS, VALUE_CHARACTERS = 32, 63, 63, 32, 64
 _SCALARS = frozenset({"int", "bool", "string"})
 _COMPARING = frozenset({"isGreaterThan", "isLessThan", "compareTo"})
@@ -114,30 +116,42 @@ def prepare_device(
 
     A name without a domain gets the driver's.
     """
-    error: str | None = None
-    by_domain, amounts = DefaultMap(), DefaultMap()
-    for qualified, attribute in (attributes or {}).items():
-        value = _attribute(attribute)
-        if isinstance(value, EvaluationError):
-            error = error or f"attribute {qualified}: {value}"
-            continue
-        _store(by_domain, driver, qualified, value)
-    for qualified, entry in (capacity or {}).items():
-        value = read_quantity(str(entry["value"]).strip(), shared=True)
-        if isinstance(value, EvaluationError):
-            error = error or f"capacity {qualified}: {value}"
-            continue
-        _store(amounts, driver, qualified, value)
+    by_domain, wrong = _by_domain(driver, attributes or {}, _attribute)
+    amounts, too = _by_domain(driver, capacity or {}, _amount)
+    error = f"attribute {wrong}" if wrong else f"capacity {too}" if too else None
     return PreparedDevice(driver, bool(allow_multiple_allocations), by_domain, amounts, error)
 
 
-def _store(maps: DefaultMap, driver: str, qualified: str, value: Value) -> None:
-    domain, slash, name = qualified.partition("/")
-    if not slash:
-        domain, name = driver, qualified
-    if domain not in maps:
-        maps[domain] = StringMap()
-    maps[domain][name] = value
+def _by_domain(
+    driver: str, published: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Value]
+) -> tuple[DefaultMap, str]:
+    """What can be read, and the first that cannot."""
+    maps, wrong = DefaultMap(), ""
+    for qualified, entry in published.items():
+        value = read(entry)
+        if isinstance(value, EvaluationError):
+            wrong = wrong or f"{qualified}: {value}"
+            continue
+        domain, slash, name = qualified.partition("/")
+        if not slash:
+            domain, name = driver, qualified
+        named = maps.get(domain)
+        if named is None:
+            named = maps[domain] = StringMap()
+        named[name] = value
+    return maps, wrong
+
+
+@lru_cache(TEXTS_KEPT)
+def _quantity(text: str) -> Value:
+    return read_quantity(text.strip(), shared=True)
+
+
+_version = lru_cache(TEXTS_KEPT)(read_semver)
+
+
+def _amount(entry: Mapping[str, Any]) -> Value:
+    return _quantity(str(entry["value"]))
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Value:
@@ -146,17 +160,20 @@ def _attribute(attribute: Mapping[str, Any]) -> Value:
         ((name, value),) = attribute.items()
         if name in _SCALARS and value is not None:
             return value
+        if name == "version" and value is not None:
+            version = _version(value)
+            return version if isinstance(version, Semver) else _unreadable(version)
     for name in ("ints", "bools", "strings"):
         if attribute.get(name) is not None:
             return list(attribute[name])
     if attribute.get("versions") is not None:
-        versions = [read_semver(text) for text in attribute["versions"]]
+        versions = [_version(text) for text in attribute["versions"]]
         return next((_unreadable(each) for each in versions if not isinstance(each, Semver)), versions)
     for name in ("int", "bool", "string"):
         if attribute.get(name) is not None:
             return attribute[name]
     if attribute.get("version") is not None:
-        version = read_semver(attribute["version"])
+        version = _version(attribute["version"])
         return version if isinstance(version, Semver) else _unreadable(version)
     return EvaluationError("unsupported attribute value")
 
@@ -284,7 +301,7 @@ def _read_only(
             entry = published[name]
         if entry is None:
             continue
-        value = _attribute(entry) if is_attribute else read_quantity(str(entry["value"]).strip(), shared=True)
+        value = _attribute(entry) if is_attribute else _amount(entry)
         if isinstance(value, EvaluationError):
             return None
         maps = by_domain if is_attribute else amounts

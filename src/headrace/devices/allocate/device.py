@@ -22,8 +22,12 @@ _name_of = itemgetter("name")
 _AMOUNT = frozenset(("value",))
 _ORDINARY_SLICE = frozenset(("driver", "pool", "nodeName", "devices"))
 _ORDINARY_DEVICE = frozenset(("name", "attributes", "capacity", "taints"))
-_VERSION = re.compile(r"(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}", re.ASCII)
-_QUANTITY = re.compile(r"[0-9]{1,15}([kMGTP]|[KMGT]i)?", re.ASCII)
+_WORD = r"(0|[1-9][0-9]{0,8}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION = re.compile(
+    rf"(0|[1-9][0-9]{{0,8}})(\.(0|[1-9][0-9]{{0,8}})){{2}}(-{_WORD}(\.{_WORD})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+_QUANTITY = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?([numkMGTP]|[KMGTP]i)?", re.ASCII)
 
 
 class Slice:

@@ -44,6 +44,7 @@ _SIGNS = {
 }
 _ORDERING = {"isGreaterThan": "{} > 0", "isLessThan": "{} < 0", "compareTo": "{}"}
 _LOOKING_FOR = {"matches": "{} is not None", "find": "(m.group() if (m := {}) else '')"}
+_WAY = 3  # names on the way to an attribute or a capacity
 _FIELDS = {"driver": str, "allowMultipleAllocations": bool}
 _SIMPLE = re.compile(r"\^?(([A-Za-z0-9 _/:-]|\\d|\[0-9\]|\[a-z\]|\[A-Z\])([+*]|\{[0-9]\})?)+\$?", re.ASCII)
 _NAMES = {
@@ -56,9 +57,9 @@ def generate(plan: Plan) -> Selecting | None:
     """None where nothing would be gained: nothing but a call of closures would be left."""
     source = Source(_RULES, plan.slots)
     source.names.update(_NAMES)
-    found = source.write(plan.root)
-    if source.calls == 1 and len(source.lines) < 12 and type(plan.root) not in _RULES:
+    if type(plan.root) not in _RULES and source.free(plan.root):
         return None
+    found = source.write(plan.root)
     lines = ["def select(d):"]
     if source.calls:
         lines.append(f"    s = [d{', None' * (plan.slots - 1)}]")
@@ -163,8 +164,13 @@ def _reached(source: Source, step: Attribute) -> Code:
     if not step.qualifiers:
         return start
     is_optional = step.slot != 0
-    value = source.held(start)
-    for qualifier in step.qualifiers:
+    value, qualifiers = source.held(start), step.qualifiers
+    if not is_optional and len(qualifiers) > _WAY and not any(each.step for each in qualifiers[:_WAY]):
+        entry = _short(source, replace(step, qualifiers=qualifiers[:_WAY], test_id=None))
+        if entry is not None:
+            is_optional = qualifiers[_WAY - 1].optional
+            value, qualifiers = source.held(entry), qualifiers[_WAY:]
+    for qualifier in qualifiers:
         if qualifier.optional:
             wrapped = source.new()
             source.emit(f"{wrapped} = {value} if type({value}) is Optional else Optional({value})")

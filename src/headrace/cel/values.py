@@ -55,8 +55,10 @@ class Missing:
 MISSING = Missing()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Optional:
+    """Nothing changes one; it is not frozen, since that would make it three times as slow to make."""
+
     value: Value = MISSING
 
     def has_value(self) -> bool:

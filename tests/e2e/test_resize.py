@@ -138,6 +138,13 @@ def test_success_insufficient_and_not_required(server, client, tmp_path):
         refused = client.scale(web, target_cpu_limit=5)
         assert (refused.success, refused.reason, refused.sync_state) == (False, "InsufficientCPU", STATES.FAILED)
         assert refused.message.startswith("Insufficient CPU")
+        # Clamp: what there is, and it is told that more was wanted.
+        clamped = client.scale(web, target_cpu_limit=9, on_insufficient="Clamp")
+        assert (clamped.success, clamped.actual_cpu_limit, clamped.sync_state) == (True, 4, STATES.SYNCHRONIZED)
+        assert clamped.message.endswith("was read back; clamped from cpu 9")
+        none_left = client.scale(web, target_cpu_limit=9, on_insufficient="Clamp")
+        assert (none_left.success, none_left.reason) == (False, "InsufficientCPU")
+        assert client.scale(web, target_cpu_limit=2).success
         # Success: validated, recorded, applied, read back, compared.
         done = client.scale(web, node_id="good", target_cpu_limit=4, target_memory_limit=2048)
         assert (done.success, done.sync_state) == (True, STATES.SYNCHRONIZED)

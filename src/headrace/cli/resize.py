@@ -222,7 +222,7 @@ def _row(action: dict[str, Any]) -> list[str]:
         action["metadata"]["creationTimestamp"],
         spec["workload"].partition("/")[2],
         _words({name: current.get(name, "?") for name in spec["target"]}),
-        f"{_words(status['target'])} of {_words(spec['target'])}" if status.get("target") else _words(spec["target"]),
+        _words(status.get("target") or spec["target"]),
         " ".join(str(cause[each]) for each in ("policy", "reason", "metric") if cause.get(each)),
         status.get("state", "Pending"),
         status.get("syncState", ""),

@@ -344,6 +344,8 @@ class _Look:
         actual = workload.actual_limits(pod, self.name) or {}
         more = {"actual": _amounts(actual), "finishTime": to_micro_time(self.now), "failingSince": None}
         message = f"{workload.words(actual)} was read back"
+        if self.status.get("target"):
+            message += f"; clamped from {workload.words(read(self.action['spec']['target']))}"
         return [
             *self._moved(why, "SYNCHRONIZED", reason, message, **more),
             self._event("Normal", "ScalingSucceeded", f"{self._workload()}: {message}"),

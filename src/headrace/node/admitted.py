@@ -10,7 +10,8 @@ one is not applied. Once the agent has told that it has seen so (observedGenerat
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.api.quantity import Quantity, parse
+from headrace.api.amounts import amount
+from headrace.api.quantity import Quantity
 from headrace.node.pod import Container
 from headrace.node.runtimes.protocol import Limits
 
@@ -135,8 +136,7 @@ def _held_to(container: Container, status: Mapping[str, Any]) -> dict[str, str]:
 
 def _amount(name: str, text: str) -> int:
     """Millicores, or pages of memory: as fine as the kernel keeps them."""
-    quantity = parse(text)
-    return quantity.milli() if name == "cpu" else quantity.value() // PAGE_BYTES
+    return amount(name, text) // (1 if name == "cpu" else PAGE_BYTES)
 
 
 def _of_spec(container: Container) -> dict[str, str]:
@@ -149,14 +149,10 @@ def _of_spec(container: Container) -> dict[str, str]:
 def _limits(amounts: Mapping[str, str]) -> Limits:
     """A limit of 0 is none, as for a kubelet."""
 
-    def read(name: str) -> Quantity | None:
-        return parse(amounts[name]) if name in amounts else None
-
-    cpu, memory, request = read("limits.cpu"), read("limits.memory"), read("cpu")
     return Limits(
-        cpu_milli=(cpu.milli() or None) if cpu is not None else None,
-        memory_bytes=(memory.value() or None) if memory is not None else None,
-        cpu_shares_milli=request.milli() if request is not None else None,
+        cpu_milli=amount("cpu", amounts.get("limits.cpu", "0")) or None,
+        memory_bytes=amount("memory", amounts.get("limits.memory", "0")) or None,
+        cpu_shares_milli=amount("cpu", amounts["cpu"]) if "cpu" in amounts else None,
     )
 
 

@@ -85,6 +85,9 @@ def conditions(now: float) -> list[dict[str, Any]]:
     ]
 
 
+_SAID = {each["type"]: each["status"] for each in conditions(0.0)}
+
+
 class Registration:
     """`strays`: what runs here that no object owns; `confirmed`: see the module. Both are asked for at each look."""
 
@@ -145,7 +148,7 @@ class Registration:
     def _is_told(self) -> bool:
         """Whether the Node, as last read, says of its conditions what we say: not if it was taken for silent."""
         told = {each["type"]: each["status"] for each in (self.node.get("status") or {}).get("conditions") or ()}
-        return all(told.get(each["type"]) == each["status"] for each in conditions(0.0))
+        return all(told.get(kind) == status for kind, status in _SAID.items())
 
     async def _again(self) -> None:
         try:

@@ -89,6 +89,10 @@ def _short(source: Source, step: Attribute) -> Code | None:
     keys = [qualifier.key for qualifier in qualifiers]
     if not all(type(each.key) is str and each.step is None for each in qualifiers):
         return None
+    if _is_optional_entry(step):
+        found = source.new()
+        source.emit(f"{found} = {_entry(keys)}")
+        return Code(f"(NONE if {found} is None else Optional({found}))")
     if any(each.optional or each.test for each in qualifiers[:-1]):
         return None
     last = qualifiers[-1] if qualifiers else Qualifier(0)
@@ -96,15 +100,13 @@ def _short(source: Source, step: Attribute) -> Code | None:
         return Code(f"d[{keys[0]!r}]", _FIELDS[keys[0]])
     if len(keys) == 2 and keys[0] in MAPS and not last.test and not last.optional:
         return Code(f"d[{keys[0]!r}].get({keys[1]!r}, EMPTY)")
-    if len(keys) != 3 or keys[0] not in MAPS:
+    if len(keys) != _WAY or keys[0] not in MAPS or last.optional:
         return None
     entry = _entry(keys)
     if last.test:
         return Code(f"({entry} is not None)", bool)
     found = source.new()
     source.emit(f"{found} = {entry}")
-    if last.optional:
-        return Code(f"(NONE if {found} is None else Optional({found}))")
     with source.block(f"if {found} is None:"):
         source.failing(source.name(EvaluationError(f"no such key: {keys[2]}")))
     return Code(found)
@@ -168,7 +170,7 @@ def _reached(source: Source, step: Attribute) -> Code:
     if not is_optional and len(qualifiers) > _WAY and not any(each.step for each in qualifiers[:_WAY]):
         entry = _short(source, replace(step, qualifiers=qualifiers[:_WAY], test_id=None))
         if entry is not None:
-            is_optional = qualifiers[_WAY - 1].optional
+            is_optional = any(each.optional for each in qualifiers[:_WAY])
             value, qualifiers = source.held(entry), qualifiers[_WAY:]
     for qualifier in qualifiers:
         if qualifier.optional:
@@ -247,14 +249,15 @@ def fallback(source: Source, step: Fallback) -> Code:
 
 
 def _is_optional_entry(path: Attribute) -> bool:
+    """`device.attributes["domain"].?name`, also with a `?` further up, where something is always there."""
     qualifiers = path.qualifiers
     return (
         path.slot == 0
         and not path.detached
-        and path.test_id is None
-        and [each.optional for each in qualifiers] == [False, False, True]
+        and len(qualifiers) == _WAY
         and qualifiers[0].key in MAPS
-        and all(type(each.key) is str and each.step is None for each in qualifiers)
+        and any(each.optional for each in qualifiers)
+        and all(type(each.key) is str and each.step is None and not each.test for each in qualifiers)
     )
 
 
@@ -372,6 +375,9 @@ def invocation(source: Source, step: Invocation) -> Code:
     if _is_name_in_domain(step):
         name, domain = (source.write(each) for each in step.arguments)
         return Code(f"({name.text} in {domain.text})", bool)
+    first = step.arguments[0]
+    if step.function == "hasValue" and isinstance(first, Attribute) and _is_optional_entry(first):
+        return Code(f"({_entry([each.key for each in first.qualifiers])} is not None)", bool)
     if not step.bound.one_by_one:
         for argument in step.arguments[1:]:
             assert_calm(argument)

@@ -511,8 +511,10 @@ class PodWorker:
         for container in (*seen.pod.spec.init_containers, *seen.pod.spec.containers):
             runs = runs_of(seen.pod, container.name, seen.states)
             actuator = self._means.actuators.get(runs[-1].state.id) if runs and runs[-1].is_running else None
-            given_back = is_given_back(container, seen.pod.container_status(container.name))
-            if given_back and actuator is not None and not actuator.is_converged:
+            status = seen.pod.container_status(container.name)
+            if actuator is None or not is_given_back(container, status):
+                continue
+            if not actuator.is_converged or actuator.limits != held_to(container, status):
                 return True
         return False
 

@@ -100,8 +100,17 @@ async def admit(store, record, name="p", container="main"):
     """As the ResourceManager leaves it: desired, then admitted. `record` has the keys of allocatedResources."""
     limits = {key.removeprefix("limits."): value for key, value in record.items() if key.startswith("limits.")}
     requests = {key: value for key, value in record.items() if not key.startswith("limits.")}
-    wish = [{"name": container, "resources": {"requests": requests, "limits": limits}}]
+    await resize(store, limits, requests, name, container)
+    await allocate(store, record, name, container)
+
+
+async def resize(store, limits, requests=None, name="p", container="main"):
+    """As a user does."""
+    wish = [{"name": container, "resources": {"limits": limits, "requests": requests or limits}}]
     await store.patch(POD, name, "default", fields={"spec": {"containers": wish}}, subresource="resize", strategic=True)
+
+
+async def allocate(store, record, name="p", container="main"):
     told = [{"name": container, "allocatedResources": record}]
     fields = {"status": {"containerStatuses": told}}
     await store.patch(POD, name, "default", fields=fields, subresource="status", strategic=True)

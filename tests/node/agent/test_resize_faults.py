@@ -12,6 +12,7 @@ from headrace.node.runtimes.protocol import ApplyFailed, Limits, NotRunning, Sta
 from headrace.resize.action_controller import ActionController
 from headrace.resize.controller import ResourceManager
 from headrace.serve.shipped import install
+from tests.node.agent import home
 from tests.node.agent.home import (
     admit,
     as_node,
@@ -52,9 +53,7 @@ async def admit_cpu(store, milli):
 
 
 async def resize(store, cpu):
-    amounts = {"cpu": cpu, "memory": "64Mi"}
-    wish = {"spec": {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}}
-    await store.patch(POD, "p", "default", fields=wish, subresource="resize", strategic=True)
+    await home.resize(store, {"cpu": cpu, "memory": "64Mi"})
 
 
 def condition(obj, type):

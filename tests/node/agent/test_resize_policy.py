@@ -1,7 +1,10 @@
 """resizePolicy: a resource that says RestartContainer is resized by a restart, all others in place."""
 
+import asyncio
+
 import pytest
 
+from headrace.api.kinds import POD
 from headrace.node.admitted import wants_restart
 from headrace.node.pod import view
 from headrace.node.runtimes.protocol import Limits
@@ -75,6 +78,40 @@ async def test_an_agent_that_was_killed_before_the_restart_does_it_when_it_is_ba
     async with running_agent(store, runtime, tmp_path):
         told = await until(store, lambda found: limits_told(found) == {"cpu": "500m", "memory": "128Mi"})
         assert restarts_of(told) == 1
+
+
+@pytest.mark.looptime
+async def test_a_growth_that_was_applied_unseen_is_not_given_back_before_the_restart(tmp_path):
+    """Nothing is told of what a container has that is to be restarted, so its growth may be in force."""
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    runtime.obeys_sigterm, apply = False, runtime.apply
+
+    async def slow(id, limits):
+        await asyncio.sleep(1)
+        return await apply(id, limits)
+
+    async with running_agent(store, runtime, tmp_path):
+        created = await running_pod(store)
+        first = f"{created['metadata']['uid']}_main_0"
+        runtime.apply = slow
+        await home.resize(store, {"cpu": "700m", "memory": "128Mi"})
+        record = {"cpu": "700m", "memory": "64Mi", "limits.cpu": "700m", "limits.memory": "64Mi"}
+        await home.allocate(store, record)
+        await asyncio.sleep(0.1)  # it is being applied
+        await home.allocate(store, {**record, "memory": "128Mi", "limits.memory": "128Mi"})
+        await home.resize(store, {"cpu": "500m", "memory": "128Mi"})
+        await until(store, lambda found: runtime.signals)
+        await asyncio.sleep(3)
+        found = await store.get(POD, "p", "default")
+        assert (runtime.limits[first].cpu_milli, limits_told(found)["cpu"]) == (700, "500m")
+        assert not has_seen(found)
+        await until(store, lambda found: is_running(found) and restarts_of(found) == 1)
+        told = await until(store, has_seen)
+        assert limits_told(told) == {"cpu": "500m", "memory": "128Mi"}
+
+
+def has_seen(obj):
+    return obj["status"]["observedGeneration"] == obj["metadata"]["generation"]
 
 
 ALLOCATED = {"cpu": "500m", "memory": "64Mi", "limits.cpu": "500m", "limits.memory": "64Mi"}

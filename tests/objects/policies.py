@@ -35,6 +35,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("spec.triggers[0].up", {"triggers": [{"metric": "cpu", "up": {"above": "80%", "below": "10%"}}]}),
     ("spec.triggers[0].up.above", {"triggers": [{"metric": "cpu", "up": {"above": "101%"}}]}),
     ("spec.triggers[0].up.above", {"triggers": [{"metric": "cpu", "up": {"above": "0%"}}]}),
+    ("spec.triggers[0].up.above", {"triggers": [{"metric": "cpu", "up": {"above": "9" * 400 + "%"}}]}),
+    ("spec.triggers[0].up.above", {"triggers": [{"metric": "cpu", "up": {"above": "9" * 5000 + "%"}}]}),
     ("spec.triggers[0].up.above", {"triggers": [{"metric": "latency", "up": {"above": "soon"}}]}),
     ("spec.triggers[0].up", {"triggers": [{"metric": "latency", "up": {"above": "80%"}}]}),
     ("spec.triggers[1].down", {"triggers": [UP, {"metric": "fps", "up": {"below": 24}, "down": {"above": "9%"}}]}),

@@ -107,7 +107,7 @@ def _threshold(text: Any, metric: str, path: str, errors: FieldErrors) -> None:
             errors.invalid(path, text, "a share of a limit is possible for cpu and memory; give an amount")
             return
         digits = str(text)[:-1]
-        if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) <= 100:
+        if len(digits) > 3 or not digits.isascii() or not digits.isdigit() or not 0 < int(digits) <= 100:
             errors.invalid(path, text, "must be a share of the limit from 1% to 100%")
         return
     _quantity(text, path, errors, least=0)

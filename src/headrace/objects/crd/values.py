@@ -11,6 +11,7 @@ from headrace.objects.formats import is_quantity
 from headrace.objects.validation.errors import FieldErrors, shown
 
 FORMATS: dict[str, Callable[[str], bool]] = {"quantity": is_quantity}
+CONTAINERS = (dict, list)
 _UNIQUE = ("set", "map")
 Validate = Callable[[Any, FieldErrors], None]
 
@@ -143,19 +144,20 @@ def _check_lists(value: Any, schema: Any, path: str, errors: FieldErrors) -> Non
     if not isinstance(schema, dict):
         return
     if isinstance(value, list):
-        keys = schema.get(LIST_KEYS) or ()
+        keys, unique, inner = schema.get(LIST_KEYS) or (), schema.get(LIST_TYPE) in _UNIQUE, schema.get("items")
         seen = set()
         for at, item in enumerate(value):
-            here = f"{path}[{at}]"
-            if schema.get(LIST_TYPE) in _UNIQUE:
+            if unique:
                 key = {name: item.get(name) for name in keys} if keys and isinstance(item, dict) else item
                 hashed = as_key(key)
                 if hashed in seen:
-                    errors.duplicate(here, key)
+                    errors.duplicate(f"{path}[{at}]", key)
                 seen.add(hashed)
-            _check_lists(item, schema.get("items"), here, errors)
+            if isinstance(item, CONTAINERS):
+                _check_lists(item, inner, f"{path}[{at}]", errors)
     elif isinstance(value, dict):
         properties = schema.get("properties") or {}
         for name, item in value.items():
-            inner = properties.get(name, schema.get("additionalProperties"))
-            _check_lists(item, inner, f"{path}.{name}" if path else name, errors)
+            if isinstance(item, CONTAINERS):
+                inner = properties.get(name, schema.get("additionalProperties"))
+                _check_lists(item, inner, f"{path}.{name}" if path else name, errors)

@@ -123,3 +123,19 @@ def test_an_option_that_cannot_be_followed_is_named(options, words):
     done = subprocess.run(command, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        pytest.param("hello", "-: line 3: not JSON", id="no JSON"),
+        pytest.param("5", "-: line 3: a reading is a JSON object, not b'5", id="no object"),
+    ],
+)
+def test_a_reading_that_is_none_is_told_with_its_line(line, words):
+    policy = str(TESTS.parent / "examples/resize/policy.yaml")
+    trace = f'{{"at": 1, "cpu": "850m"}}\n\n{line}\n'
+    command = [*HEADRACE, "simulate", "resize", "--policy", policy]
+    done = subprocess.run(command, input=trace, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr

@@ -10,6 +10,7 @@ import click
 from headrace.cli import explain_claim
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.explain_claim import Devices, gather, wanting
+from headrace.cli.groups import Named
 from headrace.cli.objects import columns
 
 LATEST_EVENTS = 5
@@ -30,7 +31,7 @@ class Found:
     devices: Devices | None = None
 
 
-@click.group()
+@click.group(cls=Named)
 def explain() -> None:
     """Say why an object is as it is."""
 

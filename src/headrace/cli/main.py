@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from headrace.cli.groups import Named
+
 COMMANDS = {
     "up": ("headrace.cli.up:up", "Run everything on this machine: API, controllers, node agent."),
     "down": ("headrace.cli.up:down", "Stop what `up` started; containers end unless --keep-containers."),
@@ -42,7 +44,7 @@ YOUNG_OBJECTS = 20_000
 """Between two collections. A command mostly imports: with Python's 700 it looks at code that stays dozens of times."""
 
 
-class Lazy(click.Group):
+class Lazy(Named):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

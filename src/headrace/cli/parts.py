@@ -4,6 +4,7 @@ import asyncio
 import math
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -24,6 +25,21 @@ RUNTIME = click.option(
 PODMAN_SOCKET = click.option(
     "--podman-socket", help="Where Podman's service listens; default: $CONTAINER_HOST or /run."
 )
+
+
+def _api_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Where an API is served: always over TLS, and with nothing after its port. Raises UsageError."""
+    if value is None:
+        return None
+    given = value.rstrip("/")
+    try:
+        found = urlsplit(given)
+        bare = found.scheme == "https" and found.hostname and given == f"https://{found.netloc}" and found.port != 0
+    except ValueError:  # a port that is no number, half a bracket
+        bare = False
+    if not bare:
+        raise click.UsageError(f"--server {value}: must be the URL of the API, such as https://10.0.0.5:7443")
+    return given
 
 
 class Seconds(click.FloatRange):
@@ -79,11 +95,11 @@ def server(
 
 
 @click.command()
-@click.option("--server", "url", required=True, help="URL of the API: https://HOST:7443")
+@click.option("--server", "url", callback=_api_url, required=True, help="URL of the API: https://HOST:7443")
 @click.option("--agents-server", help="HOST:PORT of the agents' streams; default: the API's host and port 7444.")
 @click.option("--join", "token", envvar="HEADRACE_JOIN_TOKEN", default="", help="Join token, needed the first time.")
 @click.option("--node-name", help="Default: the host name.")
-@click.option("--data-dir", help="Where the agent keeps its state.")
+@click.option("--data-dir", help="Where the agent keeps its state; default: agent/ in that of `headrace up`.")
 @click.option("--system-reserved", default="cpu=100m,memory=256Mi", show_default=True, help="Kept from Pods.")
 @click.option("--cpus", type=int, help="How many CPUs of this machine headrace may hand out; default: all.")
 @click.option("--memory", help="How much memory of this machine headrace may hand out (such as 8Gi); default: all.")
@@ -117,14 +133,17 @@ def agent(
     log_level: str,
 ) -> None:
     """Run a node agent: it joins a server, registers this machine and runs the Pods bound to it."""
+    from headrace.serve.foresight import refusal
     from headrace.serve.logging import log_to
     from headrace.serve.machine import AgentSettings, run_agent
 
-    name = this_node(node_name)
+    name, directory = this_node(node_name), _agent_directory(data_dir)
+    if told := refusal(directory, name, runtime, Path(podman_socket) if podman_socket else None):
+        raise click.UsageError(told)
     settings = AgentSettings(
-        data_dir=_agent_directory(data_dir),
+        data_dir=directory,
         node=name,
-        url=url.rstrip("/"),
+        url=url,
         agents=agents_server or _agents_of(url),
         token=token,
         reserved=reserved_amounts(system_reserved),
@@ -146,10 +165,12 @@ def agent(
 
 @click.command()
 @click.argument("name")
-@click.option("--server", "url", help="URL of the API: https://HOST:7443; the driver runs beside our agent.")
+@click.option(
+    "--server", "url", callback=_api_url, help="URL of the API: https://HOST:7443; the driver runs beside our agent."
+)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Of a cluster; the driver runs beside a kubelet.")
 @click.option("--node-name", help="Default: the host name.")
-@click.option("--data-dir", help="The data directory of the agent beside which it runs.")
+@click.option("--data-dir", help="Of the agent beside which it runs; default: the one of `headrace up`.")
 @click.option(
     "--kubelet-dir",
     type=click.Path(path_type=Path),
@@ -189,15 +210,16 @@ def driver(
     """
     from headrace.client.kubeconfig import BadKubeconfig
     from headrace.serve.drivers import beside_agent, beside_kubelet, run_driver
-    from headrace.serve.foresight import driver_refusal
+    from headrace.serve.foresight import agent_refusal, driver_refusal
     from headrace.serve.logging import log_to
 
     node = this_node(node_name)
     if (url is None) == (kubeconfig is None):
         raise click.UsageError("give --server (beside our agent) or --kubeconfig (beside a kubelet), one of them")
     place = (_agent_directory(data_dir), "--data-dir") if kubeconfig is None else (kubelet_dir, "--kubelet-dir")
-    if long := driver_refusal(place[0], name, place[1]):
-        raise click.UsageError(long)
+    told = driver_refusal(place[0], name, place[1])
+    if told := told or (agent_refusal(place[0], node) if kubeconfig is None else ""):
+        raise click.UsageError(told)
     if kubeconfig is not None:
         try:
             settings = beside_kubelet(name, node, kubeconfig, kubelet_dir, cdi_dir, profile)
@@ -205,11 +227,11 @@ def driver(
             raise click.ClickException(str(wrong)) from None
     else:
         assert url is not None
-        settings = beside_agent(name, node, _agent_directory(data_dir), url.rstrip("/"), profile)
+        settings = beside_agent(name, node, place[0], url, profile)
 
     async def work(stop: asyncio.Event) -> None:
-        told = run_driver(settings, log_to(level=log_level), lambda: click.echo(f"driver {name} is ready"))
-        await while_running(told, stop)
+        running = run_driver(settings, log_to(level=log_level), lambda: click.echo(f"driver {name} is ready"))
+        await while_running(running, stop)
 
     until_stopped(work)
 
@@ -219,7 +241,9 @@ def _agent_directory(given: str | None) -> Path:
 
 
 def _agents_of(url: str) -> str:
-    return f"{url.removeprefix('https://').rstrip('/').rpartition(':')[0]}:{AGENTS_PORT}"
+    found = urlsplit(url)
+    host = found.netloc if found.port is None else found.netloc.rpartition(":")[0]
+    return f"{host}:{AGENTS_PORT}"
 
 
 def memory_bytes(text: str | None) -> int | None:

@@ -9,9 +9,10 @@ import click
 import orjson
 
 from headrace.cli import simulate_claim
+from headrace.cli.groups import Named
 
 
-@click.group()
+@click.group(cls=Named)
 def simulate() -> None:
     """Ask what would be answered: of cases without a server (a JSON line each), or of claims on a server as it is."""
 
@@ -59,7 +60,7 @@ def cel(devices: str, cases: str) -> None:
     _answer_lines(cases, told)
 
 
-@simulate.command()
+@simulate.command(short_help="What a policy would decide on a recorded trace.")
 @click.option(
     "--policy", required=True, type=click.Path(exists=True, dir_okay=False), help="Manifest of a ResizePolicy."
 )
@@ -79,10 +80,10 @@ def resize(policy: str, trace: str, limits: str) -> None:
         raise click.UsageError(f"--limits {limits}: {min(unknown)!r}: a policy changes cpu and memory")
     try:
         with _opened(trace, "--trace") as file:
-            for told in replay(read_policy(policy), start, (orjson.loads(line) for _, line in _lines(file))):
+            for told in replay(read_policy(policy), start, _readings(file)):
                 sys.stdout.buffer.write(orjson.dumps(told) + b"\n")
                 sys.stdout.buffer.flush()
-    except (BadTrace, orjson.JSONDecodeError) as wrong:
+    except BadTrace as wrong:
         raise click.ClickException(f"{trace}: {wrong}") from None
     except Unusable as wrong:
         raise click.ClickException(f"{policy}: {wrong}") from None
@@ -107,6 +108,20 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         number += 1
         if line.strip():
             yield number, line
+
+
+def _readings(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """Raises BadTrace."""
+    from headrace.resize.policy.replay import BadTrace
+
+    for number, line in _lines(file):
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError as wrong:
+            raise BadTrace(f"line {number}: not JSON: {wrong}") from None
+        if not isinstance(found, dict):
+            raise BadTrace(f"line {number}: a reading is a JSON object, not {line[:40]!r}")
+        yield found
 
 
 @contextmanager

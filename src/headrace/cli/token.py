@@ -5,12 +5,13 @@ import re
 import click
 
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.groups import Named
 from headrace.cli.places import kubeconfig_path
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
-@click.group()
+@click.group(cls=Named)
 def token() -> None:
     """Create the tokens with which agents join, and end credentials."""
 
@@ -35,7 +36,7 @@ async def _create(node: str, seconds: float, target: Target) -> None:
         click.echo(await join_token(kubeconfig_path(target.kubeconfig, target.data_dir), node, seconds))
 
 
-@token.command()
+@token.command(short_help="End a token, or all credentials of a user.")
 @click.argument("identifier", metavar="TOKEN", required=False)
 @click.option("--user", help="End everything this user has: certificates issued until now and all tokens.")
 @targeted

@@ -22,6 +22,16 @@ def refusal(
     return f"--runtime podman: {gone}" if gone else ""
 
 
+def agent_refusal(directory: Path, node: str) -> str:
+    """Why no driver can run beside this node's agent there; empty where one can."""
+    credentials = Credentials(directory / "pki")
+    if not credentials.exist():
+        return (
+            f"--data-dir: no agent has joined a server from {directory}; start one there first, or name its directory"
+        )
+    return credentials.refusal(node)
+
+
 def driver_refusal(directory: Path, driver: str, option: str = "--data-dir") -> str:
     """Why this driver's sockets cannot lie below `directory`, which `option` chooses; empty where they can."""
     long = sockets.refusal(directory, driver)

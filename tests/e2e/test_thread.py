@@ -115,6 +115,9 @@ def test_headraces_own_apply_says_created_then_unchanged_then_configured(up, tmp
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '3'}\n")
     assert "configmap/settings configured" in up.run("apply", "-f", str(file))
     assert up.object("configmap", "settings")["data"] == {"a": "3"}
+    assert "managedFields" not in up.run("get", "configmap", "settings", "-o", "yaml")  # as kubectl, only when asked
+    assert "managedFields" not in up.run("get", "configmaps", "-o", "json")
+    assert "managedFields" in up.run("get", "configmap", "settings", "-o", "yaml", "--show-managed-fields")
     named = tmp_path / "named.yaml"  # as kubectl notes it: with its namespace
     named.write_text(file.read_text().replace("{name: settings}", "{name: settings, namespace: default}"))
     assert "configmap/settings" in up.run("apply", "-f", str(named))

@@ -85,6 +85,7 @@ def _shown(kind: Any) -> str:
 @click.option("-l", "--selector", default="", help="Label selector.")
 @click.option("--field-selector", default="", help="Field selector.")
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
+@click.option("--show-managed-fields", "managed", is_flag=True, help="Also who has written which fields.")
 @targeted
 def get(
     what: str,
@@ -93,14 +94,22 @@ def get(
     selector: str,
     field_selector: str,
     output: str,
+    managed: bool,
     target: Target,
 ) -> None:
     """Show objects: `get pods`, `get pod/web`, `get resourceclaims -o yaml`."""
-    run(_get(what, names, all_namespaces, {"labelSelector": selector, "fieldSelector": field_selector}, output, target))
+    selection = {"labelSelector": selector, "fieldSelector": field_selector}
+    run(_get(what, names, all_namespaces, selection, output, managed, target))
 
 
 async def _get(
-    what: str, names: tuple[str, ...], everywhere: bool, selection: dict[str, str], output: str, target: Target
+    what: str,
+    names: tuple[str, ...],
+    everywhere: bool,
+    selection: dict[str, str],
+    output: str,
+    managed: bool,
+    target: Target,
 ) -> None:
     from headrace.client.paths import collection_path, object_path
 
@@ -122,6 +131,9 @@ async def _get(
         for each in _items(answers):
             click.echo(f"{_shown(kind)}/{each['metadata']['name']}")
         return
+    for each in _items(answers):
+        if not managed:  # as with kubectl: they are most of the text, and of use to few
+            each["metadata"].pop("managedFields", None)
     document = answers[0] if len(answers) == 1 else {"apiVersion": "v1", "kind": "List", "items": answers}
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -7,22 +7,29 @@ from typing import Any
 import click
 
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.groups import Named
 from headrace.cli.objects import columns
 
 WAIT_SECONDS = 120.0
 HISTORY = ["TIME", "CONTAINER", "FROM", "TO", "CAUSE", "STATE", "SYNC", "MESSAGE"]
 
 
-@click.group()
+@click.group(cls=Named)
 def resize() -> None:
     """Change limits of running workloads, and show how that went."""
 
 
-@resize.command()
+@resize.command(short_help="Resize a container, and follow that to its end.")
 @click.argument("name")
 @click.option("--cpu", help="New CPU limit: 2, 500m.")
 @click.option("--memory", help="New memory limit: 2Gi.")
-@click.option("--on-insufficient", type=click.Choice(["Reject", "Defer", "Clamp"]), default="Reject", show_default=True)
+@click.option(
+    "--on-insufficient",
+    type=click.Choice(["Reject", "Defer", "Clamp"]),
+    default="Reject",
+    show_default=True,
+    help="Where the node has no room: fail, wait for it, or take what there is.",
+)
 @click.option("--priority", default=0, show_default=True, help="Higher ones of a node go first.")
 @click.option("--dry-run", is_flag=True, help="Only say whether the node has room for it now.")
 @targeted
@@ -176,7 +183,7 @@ async def _ended(store: Any, action: dict[str, Any], is_finished: Any) -> dict[s
                 return found
 
 
-@resize.command()
+@resize.command(short_help="Show what was done to a workload, and why.")
 @click.argument("name")
 @targeted
 def history(name: str, target: Target) -> None:

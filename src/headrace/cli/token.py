@@ -43,7 +43,8 @@ async def _create(node: str, seconds: float, target: Target) -> None:
 def revoke(identifier: str | None, user: str | None, target: Target) -> None:
     """End a token (its text, or the id in it), or all credentials of a user such as system:node:node-a.
 
-    From then on they are refused with 401, and what was open with them is cut.
+    From then on they are refused with 401, and what was open with them is cut. A node comes back when `pki` is removed
+    from its agent's data directory and the agent is started with --join and a new token.
     """
     if (identifier is None) == (user is None):
         raise click.UsageError("name either a token or --user")

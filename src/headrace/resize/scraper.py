@@ -58,9 +58,9 @@ class Scraper:
                 await self._clock.sleep(max(0.0, PERIOD_SECONDS - (self._clock.monotonic() - began)))
 
     @staticmethod
-    def session() -> aiohttp.ClientSession:
+    def session(seconds: float = ANSWER_SECONDS) -> aiohttp.ClientSession:
         """Nothing is unpacked: a small answer might be a large one."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=seconds)
         return aiohttp.ClientSession(timeout=timeout, auto_decompress=False, headers={"Accept-Encoding": "identity"})
 
     async def scrape(self, session: aiohttp.ClientSession) -> None:

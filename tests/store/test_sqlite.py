@@ -8,7 +8,7 @@ import sys
 import apsw
 import pytest
 
-from headrace.store.faults import Corrupt
+from headrace.store.faults import Corrupt, Stopped
 from headrace.store.protocol import Conflict, Gone, StoreError, TooBusy, Unavailable
 from headrace.store.rows import Key
 from headrace.store.schema import STEPS, Unreadable
@@ -159,6 +159,28 @@ async def test_history_is_read_for_a_watch_in_turns_of_few_bytes(monkeypatch):
     seen = [await anext(watch) for _ in range(40)]
     assert [each.key.name for each in seen] == [f"object-{number}" for number in range(40)]
     await rows.close()
+
+
+async def test_a_fault_after_a_commit_ends_the_process_instead_of_hanging_every_write(tmp_path, monkeypatch):
+    said = []
+    path = tmp_path / "rows.db"
+    rows = await open_rows(path, on_fatal=said.append)
+    before = await rows.commit(put("before"))
+
+    def fails(*_):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(rows._reader, "committed", fails)
+    both = await asyncio.gather(rows.commit(put("a")), rows.commit(put("b")), return_exceptions=True)
+    assert [type(each) for each in both] == [Stopped, Stopped]
+    with pytest.raises(Stopped, match="nothing more is acknowledged"):
+        await rows.commit(put("c"))
+    assert len(said) == 1
+    assert "a fault of ours" in said[0]
+    await rows.close()
+    again = await open_rows(path)
+    assert again.revision == before + 2, "they were durable"
+    await again.close()
 
 
 async def test_a_reader_at_rest_is_offered_changes_and_reads_what_it_leaves_in_order():

@@ -161,11 +161,14 @@ class Writer:
         return True
 
     def _finish(self, waiting: list[Waiting], prepared: Prepared, failure: Exception | None) -> None:
-        if failure is None:
-            self._answer(waiting, self._committer.settle(prepared))
-        else:
-            self._committer.take_back(prepared)
-            self._refuse(waiting, self._judge(failure))
+        try:
+            if failure is None:
+                self._answer(waiting, self._committer.settle(prepared))
+            else:
+                self._committer.take_back(prepared)
+                self._refuse(waiting, self._judge(failure))
+        except Exception as error:  # a fault of ours: what is told and what is durable may differ, so nothing goes on
+            self._refuse(waiting, self._judge(error))
 
     def _checkpointed(self, failure: Exception | None) -> None:
         """A failed checkpoint harms no write, but the next sync could not be believed."""
@@ -194,5 +197,5 @@ class Writer:
     def _refuse(self, waiting: list[Waiting], error: StoreError) -> None:
         self._unanswered -= len(waiting)
         for _, answer in waiting:
-            if not answer.cancelled():
+            if not answer.done():
                 answer.set_exception(error)

@@ -1,11 +1,12 @@
 """Functions on lists: Kubernetes' own (sum, min, max, isSorted, indexOf, includes) and cel-go's extension."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cmp_to_key
 
 from headrace.cel.declarations import Function, Overload, function, method, overload
 from headrace.cel.errors import EvaluationError
 from headrace.cel.libraries import operators
+from headrace.cel.sameness import keys_of
 from headrace.cel.values import Duration, Uint, Value, compare, equal, is_list, no_overload, type_name
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -125,6 +126,12 @@ def _range(count: int) -> Value:
 
 
 def _distinct(elements: list[Value]) -> list[Value]:
+    keys = keys_of(elements)
+    if keys is not None:
+        first: dict[Hashable, Value] = {}
+        for key, element in zip(keys[0], elements, strict=True):
+            first.setdefault(key, element)
+        return list(first.values())
     found: list[Value] = []
     for element in elements:
         if not any(_same(element, other) for other in found):

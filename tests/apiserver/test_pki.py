@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.apiserver import pki
+from headrace.apiserver.addresses import addresses
 from headrace.client.kubeconfig import load
 
 NOW = 1_800_000_000.0
@@ -43,6 +44,32 @@ def test_a_new_address_gets_into_the_server_certificate(tmp_path: Path) -> None:
     names = set(decoded["subjectAltName"])
     assert {("IP Address", "192.0.2.7"), ("DNS", "localhost"), ("IP Address", "127.0.0.1")} <= names
     assert ("IP Address", "0.0.0.0") not in names
+
+
+def test_a_server_on_all_addresses_is_certified_for_each_of_them(tmp_path: Path, monkeypatch) -> None:
+    """An agent on another machine was refused with `IP address mismatch`, whatever it was told to join."""
+    monkeypatch.setattr(pki, "addresses", lambda: ("192.0.2.7", "2001:db8::7"))
+    for wildcard in ("0.0.0.0", "::"):
+        made = pki.ensure(tmp_path / wildcard.replace(":", "v6"), NOW, (wildcard,))
+        decoded = ssl._ssl._test_decode_cert(str(made.certificate("server")))  # type: ignore[attr-defined]
+        names = {name for _, name in decoded["subjectAltName"]}
+        assert {"192.0.2.7", "2001:DB8:0:0:0:0:0:7", "127.0.0.1", "localhost"} <= names
+        assert wildcard not in names
+        assert pki.is_complete(made.directory, NOW, (wildcard,))
+    monkeypatch.setattr(pki, "addresses", lambda: ("192.0.2.8",))
+    assert not pki.is_complete(made.directory, NOW, (wildcard,))
+
+
+def test_the_machines_addresses_are_found_without_link_local_ones(tmp_path: Path) -> None:
+    table = tmp_path / "if_inet6"
+    table.write_text(
+        "20010db8000000000000000000000007 02 40 00 80     eth0\nfe800000000000000000000000000001 02 40 20 80     eth0\n"
+    )
+    found = addresses(table)
+    assert "2001:db8::7" in found
+    assert "fe80::1" not in found
+    assert "127.0.0.1" in found
+    assert "127.0.0.1" in addresses(tmp_path / "a kernel without IPv6")
 
 
 def test_keys_and_kubeconfigs_are_readable_by_their_owner_only(tmp_path: Path) -> None:

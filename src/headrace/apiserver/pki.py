@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.apiserver.addresses import addresses
 from headrace.apiserver.identity import (
     ADMIN,
     ADMIN_GROUP,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 AUTHORITY_DAYS = 3650
 LEAF_DAYS = 365
+WILDCARDS = ("0.0.0.0", "::", "")  # to listen on all addresses
 CLOCK_SLACK = timedelta(days=1)  # a clock that is behind, or set back, must not lock anybody out
 
 CLIENTS = {
@@ -130,9 +132,11 @@ def is_complete(directory: Path, now: float, names: Iterable[str] = ()) -> bool:
 
 
 def _host_names(extra: Iterable[str]) -> tuple[str, ...]:
-    names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), *extra]
-    wildcard = {"0.0.0.0", "::", ""}
-    return tuple(dict.fromkeys(name for name in names if name not in wildcard))
+    """A server that listens on all addresses is reached at each of them; certificates have no wildcard for that."""
+    names = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
+    for name in extra:
+        names += addresses() if name in WILDCARDS else (name,)
+    return tuple(dict.fromkeys(names))
 
 
 def _is_fresh(path: Path, now: datetime, hosts: tuple[str, ...] = ()) -> bool:

@@ -70,7 +70,7 @@ SAMPLE_SECONDS = click.option(
 
 @click.command()
 @click.option("--data-dir", help=DATA_DIR_HELP)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all.")
 @click.option("--port", type=PORT, default=CONVENTIONAL_PORT, show_default=True, help="Of the API; 0 takes a free one.")
 @click.option("--agents-port", type=PORT, default=AGENTS_PORT, show_default=True, help="Of the agents' streams (gRPC).")
 @click.option("--controllers/--no-controllers", default=True, show_default=True)

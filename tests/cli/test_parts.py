@@ -1,4 +1,4 @@
-"""`headrace agent` and `headrace driver` by themselves: what cannot work is said at once, not tried for ever."""
+"""`headrace agent`, `driver` and `adopt` by themselves: what cannot work is said at once, not tried for ever."""
 
 import tempfile
 import time
@@ -76,6 +76,12 @@ def test_the_directory_of_another_node_is_told_at_once(short, part):
 def test_a_driver_beside_no_agent_is_told_what_to_start(short):
     told = told_by("driver", "gpu.example.com", "--server", "https://127.0.0.1:1", "--data-dir", str(short))
     assert f"no agent has joined a server from {short}; start one there first" in told
+
+
+def test_a_container_of_a_podman_that_is_not_there_is_told_how_to_start_it(tmp_path):
+    done = CliRunner().invoke(root, ["adopt", "web", "--podman-socket", str(tmp_path / "podman.sock")])
+    assert done.exit_code == 1
+    assert f"podman socket {tmp_path}/podman.sock: No such file or directory; start it (`systemctl" in done.output
 
 
 @pytest.mark.parametrize(

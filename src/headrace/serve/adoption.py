@@ -9,7 +9,13 @@ from headrace.node.cgroups import hierarchy
 from headrace.node.runtimes.podman_adopted import ADOPTED, ON_DELETE
 from headrace.node.runtimes.podman_bodies import INSTANCE
 from headrace.node.runtimes.podman_limits import NoCgroup, group_of
-from headrace.node.runtimes.podman_socket import Podman, PodmanRefused, UnsafeSocket, default_socket
+from headrace.node.runtimes.podman_socket import (
+    WITHOUT_SOCKET,
+    Podman,
+    PodmanRefused,
+    UnsafeSocket,
+    default_socket,
+)
 from headrace.node.runtimes.protocol import RuntimeUnavailable
 
 ADOPTED_LABEL = "headrace.dev/adopted"
@@ -21,11 +27,12 @@ class CannotAdopt(Exception):
 
 async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> dict[str, Any]:
     """Raises CannotAdopt."""
-    podman = Podman(socket or default_socket())
+    place = socket or default_socket()
+    podman = Podman(place)
     try:
         found = await podman.call("GET", f"/containers/{name}/json")
     except (PodmanRefused, RuntimeUnavailable, UnsafeSocket) as error:
-        raise CannotAdopt(str(error)) from None
+        raise CannotAdopt(f"{error}{'' if place.exists() else f'; {WITHOUT_SOCKET}'}") from None
     finally:
         await podman.close()
     if (found["Config"].get("Labels") or {}).get(INSTANCE):

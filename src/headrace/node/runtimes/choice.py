@@ -3,7 +3,14 @@
 from pathlib import Path
 
 from headrace.node.runtimes.podman import PodmanRuntime
-from headrace.node.runtimes.podman_socket import PodmanGone, PodmanRefused, UnsafeSocket, check_socket, default_socket
+from headrace.node.runtimes.podman_socket import (
+    WITHOUT_SOCKET,
+    PodmanGone,
+    PodmanRefused,
+    UnsafeSocket,
+    check_socket,
+    default_socket,
+)
 from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.runtimes.protocol import RuntimeUnavailable
 
@@ -47,7 +54,7 @@ def refusal(data_dir: Path, socket: Path | None = None) -> str:
     try:
         check_socket(place)
     except PodmanGone as error:
-        return f"{error}; start it (`systemctl start podman.socket`) or say where it is (--podman-socket)"
+        return f"{error}; {WITHOUT_SOCKET}"
     except UnsafeSocket as error:
         return str(error)
     return ""

@@ -38,6 +38,9 @@ class PodmanGone(RuntimeUnavailable):
     """Nobody answers on the socket, or not in time: whether the call took effect is unknown."""
 
 
+WITHOUT_SOCKET = "start it (`systemctl start podman.socket`) or say where it is (--podman-socket)"
+
+
 class UnsafeSocket(Exception):
     """The socket is not one that this user may trust."""
 

@@ -10,7 +10,8 @@ from headrace.apiserver.credentials import LABEL
 from headrace.apiserver.tokens import create_join_token, revoke_user
 from headrace.client.errors import ApiError
 from headrace.client.http import Client
-from headrace.store.protocol import Forbidden
+from headrace.node.registration import words_of
+from headrace.store.protocol import Forbidden, Unauthorized
 from tests.apiserver.joined import JOIN, Machine, joined, stranger
 from tests.apiserver.serving import Serving
 
@@ -91,8 +92,9 @@ async def test_a_revoked_node_is_refused_at_once_and_may_join_anew(server: Servi
     async with server.remote(cluster=await joined(server, "node-a")) as store:
         await store.create(NODE, {"metadata": {"name": "node-a"}})
         await revoke_user(server.store, "system:node:node-a", server.now())
-        with pytest.raises(Forbidden):
+        with pytest.raises(Unauthorized) as refusal:
             await store.get(NODE, "node-a")
+    assert "`headrace token create --node node-a`" in words_of(refusal.value, "node-a")
     server.clock.ahead_seconds = 1
     async with server.remote(cluster=await joined(server, "node-a")) as store:
         await store.get(NODE, "node-a")

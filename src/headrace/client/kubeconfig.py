@@ -66,7 +66,10 @@ def load(path: Path, context: str = "") -> Cluster:
     try:
         config = _read(path)
     except FileNotFoundError:
-        raise BadKubeconfig(f"{path}: no such kubeconfig; `headrace up` writes one and prints where") from None
+        raise BadKubeconfig(
+            f"{path}: no such kubeconfig: name one with --kubeconfig or KUBECONFIG; `headrace up` writes one for its "
+            "own server"
+        ) from None
     except (OSError, ValueError) as error:
         raise BadKubeconfig(f"{path}: {error}") from None
     if not isinstance(config, dict):

@@ -23,7 +23,7 @@ from headrace.node.machine import RESERVED, Machine
 from headrace.node.plugins import Plugins
 from headrace.node.pod_worker import Means
 from headrace.node.pods import Pods
-from headrace.node.registration import Registration, node_fields
+from headrace.node.registration import Registration, node_fields, words_of
 from headrace.node.resize_service import ResizeService
 from headrace.node.runtimes.protocol import Runtime
 from headrace.node.samples import Outgoing
@@ -183,7 +183,7 @@ class Agent:
             try:
                 await registration.register()
             except StoreError as error:
-                self._log.warning("node not registered", error=str(error))
+                self._log.warning("node not registered", error=words_of(error, self._settings.node))
                 await self._clock.sleep(REGISTER_SECONDS)
             else:
                 return

@@ -19,7 +19,7 @@ from headrace.api.times import to_micro_time, to_time
 from headrace.node.machine import Machine
 from headrace.node.runtimes.protocol import Capabilities
 from headrace.runtime.clock import Clock
-from headrace.store.protocol import AlreadyExists, NotFound, Store, StoreError
+from headrace.store.protocol import AlreadyExists, NotFound, Store, StoreError, Unauthorized
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
@@ -143,7 +143,7 @@ class Registration:
             except NotFound:
                 await self._again()
             except StoreError as error:
-                self._log.warning("node not reported", error=str(error))
+                self._log.warning("node not reported", error=words_of(error, self._name))
 
     def _is_told(self) -> bool:
         """Whether the Node, as last read, says of its conditions what we say: not if it was taken for silent."""
@@ -154,7 +154,7 @@ class Registration:
         try:
             await self.register()
         except StoreError as error:
-            self._log.warning("node not registered", error=str(error))
+            self._log.warning("node not registered", error=words_of(error, self._name))
 
     async def _write_status(self) -> None:
         known = {each["type"]: each for each in (self.node.get("status") or {}).get("conditions") or ()}
@@ -200,3 +200,14 @@ class Registration:
                 "spec": spec,
             }
             await self._store.create(LEASE, lease, LEASE_NAMESPACE)
+
+
+def words_of(error: StoreError, node: str) -> str:
+    """What kept a node from its server, and for what does not pass by itself also what would help."""
+    if not isinstance(error, Unauthorized):
+        return str(error)
+    return (
+        f"{error}: the server does not take this node's certificate: it was revoked, or is of another server. To come "
+        "back, remove pki from the agent's data directory and start the agent with --join and a token of "
+        f"`headrace token create --node {node}`"
+    )

@@ -27,6 +27,7 @@ from headrace.store.protocol import (
     Refused,
     StoreError,
     TooBusy,
+    Unauthorized,
     Unavailable,
     WatchEvent,
 )
@@ -208,6 +209,7 @@ _BY_REASON: Mapping[str, type[StoreError]] = {
     "Expired": Gone,
     "Gone": Gone,
     "Forbidden": Forbidden,
+    "Unauthorized": Unauthorized,
     "BadRequest": BadRequest,
     "TooManyRequests": TooBusy,
     "InsufficientStorage": DiskFull,
@@ -217,7 +219,7 @@ _BY_REASON: Mapping[str, type[StoreError]] = {
 }
 _BY_CODE: Mapping[int, type[StoreError]] = {
     400: BadRequest,
-    401: Forbidden,
+    401: Unauthorized,
     403: Forbidden,
     404: NotFound,
     409: Conflict,

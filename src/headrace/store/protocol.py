@@ -46,6 +46,12 @@ class Forbidden(StoreError):
     reason, code = "Forbidden", 403
 
 
+class Unauthorized(Forbidden):
+    """The server does not know the caller, or knows its credential no more: nothing else will be allowed either."""
+
+    reason, code = "Unauthorized", 401
+
+
 class Unavailable(StoreError):
     """The home cannot answer now (no connection, disk full, stopping): the outcome of a write may be unknown."""
 

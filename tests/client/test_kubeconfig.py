@@ -91,7 +91,9 @@ def test_what_is_wrong_is_named(tmp_path: Path, user: dict[str, Any], context: s
 
 
 def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(BadKubeconfig, match="no such kubeconfig: name one with --kubeconfig or KUBECONFIG; `headrace up`"):
+    with pytest.raises(
+        BadKubeconfig, match="no such kubeconfig: name one with --kubeconfig or KUBECONFIG; `headrace up`"
+    ):
         load(tmp_path / "none")
     (tmp_path / "list").write_text("[]")
     with pytest.raises(BadKubeconfig, match="must be a YAML object"):

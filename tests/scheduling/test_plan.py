@@ -2,9 +2,15 @@
 
 import pytest
 
+from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM
 from headrace.api.patches import merge
 from headrace.runtime.actions import Event, Patch, Subresource
+from headrace.runtime.perform import perform
 from headrace.scheduling.plan import FINALIZER, Placement, Seen, plan
+from headrace.store.protocol import Conflict
+from tests.objects.stores import opened
+
+NS = "default"
 
 ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0"}]}}
 FULL = Placement("full", ("Insufficient cpu",))
@@ -81,6 +87,28 @@ def test_when_nothing_fits_what_was_allocated_for_this_pod_alone_is_given_back()
         ("ours", {"status": {"allocation": None, "reservedFor": None, "devices": None}})
     ]
     assert bindings(actions) == []
+
+
+async def test_nothing_is_taken_from_a_pod_that_was_bound_unheard_of():
+    """Its own binding was written, and its watch did not tell for longer than a scheduler waits for it."""
+    store = await opened()
+    await store.create(NODE, {"metadata": {"name": "full"}})
+    pod = await store.create(
+        POD, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}, NS
+    )
+    user = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+    ours = claim("ours", allocation=ALLOCATION, reservedFor=[user])
+    (check, clear, *_) = plan(Seen(pod, (FULL,), {"ours": ours}), now=0)
+    answer = await perform(store, check)
+    assert answer is not None
+    assert answer.object == pod, "a Pod that is as it was seen is not written"
+    target = {"target": {"apiVersion": "v1", "kind": "Node", "name": "full"}}
+    await store.create_subresource(POD, "p", NS, "binding", {"metadata": {"name": "p"}, **target})
+    with pytest.raises(Conflict):
+        await perform(store, check)
+    assert isinstance(clear, Patch)
+    assert clear.name == "ours", "what comes after a write that fails is not done"
+    await store.rows.close()
 
 
 def test_the_reason_is_written_once_and_again_only_when_it_changes():

@@ -152,8 +152,12 @@ def _reservations(seen: Seen, placement: Placement, now: float) -> tuple[Action,
 
 
 def _cleared(seen: Seen) -> tuple[Action, ...]:
-    """Give back what was allocated for this Pod alone, so that the next look may choose another node."""
-    return tuple(
+    """Give back what was allocated for this Pod alone, so that the next look may choose another node.
+
+    It may be bound, and that not have been heard of: the first write changes nothing, and fails if it is not as seen.
+    """
+    pod = seen.pod
+    cleared = [
         Patch(
             RESOURCE_CLAIM,
             namespace_of(claim),
@@ -163,8 +167,9 @@ def _cleared(seen: Seen) -> tuple[Action, ...]:
             "status",
         )
         for name, claim in seen.claims.items()
-        if (claim.get("status") or {}).get("allocation") and is_ours_alone(claim, seen.pod)
-    )
+        if (claim.get("status") or {}).get("allocation") and is_ours_alone(claim, pod)
+    ]
+    return (Patch(POD, namespace_of(pod), name_of(pod), {}, version_of(pod)), *cleared) if cleared else ()
 
 
 def is_ours_alone(claim: Fields, pod: Fields) -> bool:

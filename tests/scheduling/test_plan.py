@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM
+from headrace.api.kinds import NODE, POD
 from headrace.api.patches import merge
 from headrace.runtime.actions import Event, Patch, Subresource
 from headrace.runtime.perform import perform

@@ -20,6 +20,7 @@ from headrace.store.rows import Change, Key, Row
 
 SCAN_PAGE = 500
 AT_ONCE_BYTES = 64 * 1024  # are offered to a reader together: one that does not keep up has at most these in its buffer
+LOOK_BYTES = 400 * 1024  # a selector looks into at a time, in 1 to 4 ms
 TURN_ROWS = 2_000  # read at a time: between two pages of a long list others have their turn
 _BOOLEANS = ("spec.hostNetwork", "spec.unschedulable")
 
@@ -87,13 +88,16 @@ async def list_bodies(
 
 
 def _chosen(rows: list[Row], judge: Callable[[Row], bool]) -> Resting[list[Row]]:
-    """The rows that a selector matches: it may have to look into each."""
-    found, turn = [], Turn()
-    for row in rows:
-        if turn.is_over(2 + len(row.body) // 100):
+    """The rows that a selector matches: it may have to look into each, which takes as long as they are."""
+    found: list[Row] = []
+    first = size = 0
+    for at, row in enumerate(rows):
+        size += len(row.body)
+        if size > LOOK_BYTES:
+            found += [each for each in rows[first:at] if judge(each)]
+            first, size = at, len(row.body)
             yield
-        if judge(row):
-            found.append(row)
+    found += [each for each in rows[first:] if judge(each)]
     return found
 
 

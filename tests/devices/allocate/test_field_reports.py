@@ -105,3 +105,11 @@ def test_a_device_that_is_held_is_given_to_nobody_else() -> None:
     assert outcome(problem, inventory) == Unsatisfiable()
     inventory.drop_claim("pod-1")
     assert devices(outcome(problem, inventory)) == ["gpu-1"]
+
+
+def test_of_requests_with_one_name_each_result_repeats_the_tolerations_of_the_first() -> None:
+    """No server takes such a claim; Kubernetes' allocator looks a result's request up by its name."""
+    first, second = [{"key": "a", "operator": "Exists"}], [{"key": "b", "operator": "Exists"}]
+    found = outcome(case(gpus(2), claim(want("r", tolerations=first), want("r", tolerations=second))))
+    assert isinstance(found, Allocated)
+    assert [each["tolerations"] for each in found.results[0]["devices"]["results"]] == [first, first]

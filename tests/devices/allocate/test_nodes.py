@@ -79,3 +79,13 @@ def test_a_selector_that_cannot_be_read_is_refused_in_kubernetes_words(requireme
     with pytest.raises(InvalidSelector) as refused:
         selector_matches({"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}, {"metadata": {"name": "n"}})
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(("given", "told"), [({"values": []}, r"\[\]"), ({}, "null")], ids=["an empty list", "no list"])
+def test_values_that_are_missing_are_told_as_they_were_given(given: dict[str, Any], told: str) -> None:
+    for requirement in (
+        {"matchFields": [{"key": "metadata.name", "operator": "In", **given}]},
+        {"matchExpressions": [{"key": "zone", "operator": "NotIn", **given}]},
+    ):
+        with pytest.raises(InvalidSelector, match=f"values: Invalid value: {told}: "):
+            selector_matches({"nodeSelectorTerms": [requirement]}, NODE)

@@ -88,8 +88,8 @@ def _is_int64(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and int(text) in _INT64
 
 
-def _quoted(values: Sequence[str]) -> str:
-    return "[" + ",".join(f'"{value}"' for value in values) + "]" if values else "null"
+def _quoted(values: Sequence[str] | None) -> str:
+    return "null" if values is None else "[" + ",".join(f'"{value}"' for value in values) + "]"
 
 
 def _errors(term: Json, path: str) -> list[str]:
@@ -98,17 +98,18 @@ def _errors(term: Json, path: str) -> list[str]:
         found += _label_errors(requirement, f"{path}.matchExpressions[{index}]")
     for index, requirement in enumerate(term.get("matchFields") or ()):
         where, operator = f"{path}.matchFields[{index}]", requirement.get("operator") or ""
-        values = requirement.get("values") or ()
+        given = requirement.get("values")
         if operator not in _FIELD_OPERATORS:
             supported = ", ".join(f'"{name}"' for name in _FIELD_OPERATORS)
             found.append(f'{where}.operator: Unsupported value: "{operator}": supported values: {supported}')
-        elif len(values) != 1:
-            found.append(f"{where}.values: Invalid value: {_quoted(values)}: must have one element")
+        elif len(given or ()) != 1:
+            found.append(f"{where}.values: Invalid value: {_quoted(given)}: must have one element")
     return found
 
 
 def _label_errors(requirement: Json, where: str) -> list[str]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+    operator, given = requirement.get("operator") or "", requirement.get("values")
+    values: Sequence[str] = given or ()
     if operator not in _OPERATORS:
         supported = ", ".join(f'"{name}"' for name in _OPERATORS)
         return [f'{where}.operator: Unsupported value: "{operator}": supported values: {supported}']
@@ -118,7 +119,8 @@ def _label_errors(requirement: Json, where: str) -> list[str]:
         words = "; ".join(wrong).replace("a qualified name", "a valid label key")
         found.append(f'{where}.key: Invalid value: "{key}": {words}')
     if operator in ("In", "NotIn") and not values:
-        found.append(f"{where}.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
+        words = "for 'in', 'notin' operators, values set can't be empty"
+        found.append(f"{where}.values: Invalid value: {_quoted(given)}: {words}")
     if operator in ("Exists", "DoesNotExist") and values:
         found.append(
             f"{where}.values: Invalid value: {_quoted(values)}: values set must be empty for exists and does not exist"
@@ -126,7 +128,7 @@ def _label_errors(requirement: Json, where: str) -> list[str]:
     if operator in ("Gt", "Lt"):
         if len(values) != 1:
             found.append(
-                f"{where}.values: Invalid value: {_quoted(values)}: "
+                f"{where}.values: Invalid value: {_quoted(given)}: "
                 "for 'Gt', 'Lt' operators, exactly one value is required"
             )
         found += [

@@ -44,8 +44,9 @@ class DeviceClass:
 
 @dataclass(eq=False, slots=True)  # frozen ones take three times as long to make
 class Want:
-    """One request or subrequest, ready to be searched; never changed. `number` is its place among all wants of the
-    demand, `claim` and `place` say to which request it belongs; `expressions` are those of its `checks`."""
+    """One request or subrequest, ready to be searched; not changed once its claim is read. `number` is its place among
+    all wants of the demand, `claim` and `place` say to which request it belongs; `expressions` are those of its
+    `checks`; `told` are the tolerations that its results repeat."""
 
     number: int
     claim: int
@@ -63,6 +64,7 @@ class Want:
     amounts: Mapping[str, Quantity]
     derived: Mapping[str, str]
     constraints: tuple[int, ...]
+    told: Sequence[Json]
 
     @property
     def likeness(self) -> Hashable:
@@ -183,7 +185,7 @@ class _Reader:
         self._constraints = tuple([_constraint(each) for each in given]) if given else ()
         self._config = devices.get("config") or ()
         self._has_config = bool(self._config)
-        fewest = 0
+        fewest, before = 0, len(self._wants)
         for request in devices.get("requests") or ():
             self._first = len(self._wants)
             self._request(request)
@@ -192,6 +194,11 @@ class _Reader:
             fewest += wants[0].count if len(wants) == 1 else min([want.count for want in wants])
             if fewest > RESULTS_PER_CLAIM:
                 self._is_in_limits = False
+        if len(self._wants) > before + 1:
+            # No server takes two requests of one name; Kubernetes' allocator looks them up by name, so the first one's.
+            named: dict[str, Want] = {}
+            for want in self._wants[before:]:
+                want.told = named.setdefault(want.full_name, want).tolerations
         for index, each in enumerate(given):
             if each.get("matchAttribute") is None and each.get("distinctAttribute") is None:
                 text = f"claim {text_of(claim)}, constraint #{index}: empty constraint (unsupported constraint type?)"
@@ -250,6 +257,7 @@ class _Reader:
         if selectors:
             checks = (*checks, *_checks("", selectors))
             expressions = tuple([check.expression for check in checks])
+        tolerations = each.get("tolerations") or ()
         want = Want(
             len(self._wants),
             len(self._claims),
@@ -263,12 +271,13 @@ class _Reader:
             mode == "All",
             int(each.get("count") or 0),
             bool(admin),
-            each.get("tolerations") or (),
+            tolerations,
             _amounts(each["capacity"]) if each.get("capacity") else NOTHING,
             {attribute["name"]: attribute.get("expression") or "" for attribute in derived} if derived else NOTHING,
             tuple([index for index, one in enumerate(constraints) if one.applies_to(request, full)])
             if constraints
             else (),
+            tolerations,
         )
         self._wants.append(want)
         return want

@@ -45,7 +45,7 @@ def _result(view: View, features: Features, pick: Pick, share_ids: Iterator[str]
     device, want = view.devices[pick.index], pick.want
     driver, pool, name = device.id
     result: dict[str, Any] = {"request": want.full_name, "driver": driver, "pool": pool, "device": name}
-    if want.is_admin or want.tolerations:
+    if want.is_admin or want.told:
         result |= extras_of(want)
     if device.slice.is_ordinary:
         return result
@@ -67,8 +67,8 @@ def extras_of(want: Want) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if want.is_admin:
         extras["adminAccess"] = True
-    if want.tolerations:
-        extras["tolerations"] = [_without_empty(each) for each in want.tolerations]
+    if want.told:
+        extras["tolerations"] = [_without_empty(each) for each in want.told]
     return extras
 
 

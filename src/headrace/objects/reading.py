@@ -16,7 +16,7 @@ from headrace.objects.bodies import decode
 from headrace.objects.home import Home, key_of
 from headrace.objects.registry import Served
 from headrace.store.protocol import BadRequest, Gone
-from headrace.store.rows import Change, Key, Row
+from headrace.store.rows import Change, Key, Offer, Row
 
 SCAN_PAGE = 500
 AT_ONCE_BYTES = 64 * 1024  # are offered to a reader together: one that does not keep up has at most these in its buffer
@@ -142,7 +142,7 @@ def watch_bodies(
     return _watch(home, served, namespace, int(since or 0), match, take)
 
 
-def _offered(served: Served, match: Match | None, take: Take) -> Callable[[Sequence[Change]], int]:
+def _offered(served: Served, match: Match | None, take: Take) -> Offer:
     as_stored = shown_as_stored(served)
 
     def offer(changes: Sequence[Change]) -> int:

@@ -86,6 +86,10 @@ class Change(NamedTuple):
         return len(self.body or b"") + len(self.before or b"") + len(self.gone or b"")
 
 
+Offer = Callable[[Sequence[Change]], int]
+"""Takes so many of these changes, the first ones; the others are read in turn. What it raises ends its own watch."""
+
+
 class Rows(Protocol):
     """One file of rows. Raises Conflict, Refused, Gone, Unavailable of `headrace.store.protocol`."""
 
@@ -127,12 +131,7 @@ class Rows(Protocol):
         ...
 
     def watch(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        since: int,
-        offer: Callable[[Sequence[Change]], int] | None = None,
+        self, resource: str, namespace: str = "", *, since: int, offer: Offer | None = None
     ) -> AsyncGenerator[Change | int, None]:
         """Changes after `since`, in order; an int is a bookmark: nothing up to that revision is still to come.
 

@@ -8,7 +8,7 @@ raises Unavailable when another process has the file, Unreadable when it is not 
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import apsw
@@ -23,7 +23,7 @@ from headrace.store.history import DEFAULT_RETENTION, History, Retention
 from headrace.store.lock import FileLock
 from headrace.store.protocol import StoreError
 from headrace.store.reader import Reader
-from headrace.store.rows import Change, Key, Page, Row, Write
+from headrace.store.rows import Change, Key, Offer, Page, Row, Write
 from headrace.store.schema import keep_private, refuse_foreign, upgrade
 from headrace.store.verify import folded
 from headrace.store.watchers import Watchers
@@ -83,12 +83,7 @@ class SQLiteRows:
         return self._reader.page(resource, namespace, after, limit, at, counted)
 
     def watch(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        since: int,
-        offer: Callable[[Sequence[Change]], int] | None = None,
+        self, resource: str, namespace: str = "", *, since: int, offer: Offer | None = None
     ) -> AsyncGenerator[Change | int, None]:
         return self._watchers.watch(resource, namespace, since, offer)
 

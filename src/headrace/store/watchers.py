@@ -2,19 +2,15 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from headrace.api.limits import WATCH_BACKLOG_BYTES, WATCH_BACKLOG_EVENTS
 from headrace.store.protocol import Gone, Unavailable
 from headrace.store.reader import Reader
-from headrace.store.rows import Change
+from headrace.store.rows import Change, Offer
 
 BOOKMARK_EVERY = 1_000
 """Revisions after which a watcher that sees none of them gets a bookmark: far fewer than history keeps."""
-
-
-Offer = Callable[[Sequence[Change]], int]
-"""Takes so many of these changes, the first ones; the others are read in turn. What it raises ends its own watch."""
 
 
 class Watcher:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import pytest
+
 from headrace.client.kubeconfig import load
 
 COMMAND = ("server", "--port", "0", "--agents-port", "0")
@@ -209,3 +211,15 @@ def directory_of_server(directory: Path, **more: Any) -> Iterator[Server]:
         if server.process is not None and server.process.poll() is None:
             server.kill()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def small_file_system(directory: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of its own; the test is skipped where none can be mounted."""
+    where = directory / "small"
+    where.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(where)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small file system takes root")
+    yield where
+    subprocess.run(["umount", "-l", where], check=True)

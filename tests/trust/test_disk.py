@@ -5,9 +5,7 @@ a recovered disk through HTTP.
 """
 
 import contextlib
-import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from headrace.store.protocol import StoreError
 from headrace.store.sqlite import SQLiteRows, open_rows
 from tests.store import faulty_vfs
 from tests.store.builders import config_map, put, remove
-from tests.trust.servers import directory_of_server, failing_sync, wait_for
+from tests.trust.servers import directory_of_server, failing_sync, small_file_system, wait_for
 from tests.trust.writers import CONFIG_MAPS, Acknowledged, Writers, config_maps
 
 pytestmark = pytest.mark.trust
@@ -195,14 +193,9 @@ def test_the_server_ends_with_one_clear_line_when_a_sync_fails_and_has_all_at_th
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of eight megabytes."""
-    where = tmp_path / "small"
-    where.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(where)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small file system takes root; the failing file layer above covers the rest")
-    yield where
-    subprocess.run(["umount", "-l", where], check=True)
+    """Where there is none, the failing file layer above covers the rest."""
+    with small_file_system(tmp_path, 8) as where:
+        yield where
 
 
 def test_on_a_full_disk_writes_get_507_reads_go_on_and_it_recovers_by_itself(small_disk):

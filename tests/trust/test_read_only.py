@@ -1,24 +1,18 @@
 """A file system that has become read-only is named by every command, and nobody is sent to a backup for it."""
 
-import os
 import subprocess
 
 import pytest
 
-from tests.trust.servers import directory_of_server
+from tests.trust.servers import directory_of_server, small_file_system
 
 pytestmark = pytest.mark.trust
 
 
 @pytest.fixture
 def mounted(tmp_path):
-    where = tmp_path / "small"
-    where.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(where)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a file system takes root")
-    yield where
-    subprocess.run(["umount", "-l", where], check=True)
+    with small_file_system(tmp_path, 16) as where:
+        yield where
 
 
 def test_what_lies_still_is_whole_on_a_read_only_file_system_and_a_server_says_why_it_does_not_start(mounted):

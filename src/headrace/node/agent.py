@@ -13,7 +13,8 @@ from pathlib import Path
 import grpc
 from structlog.typing import FilteringBoundLogger
 
-from headrace.api.kinds import POD
+from headrace.api.kinds import NODE, POD
+from headrace.api.objects import uid_of
 from headrace.node.actuator import SYNC_SECONDS, Actuators
 from headrace.node.device_health import HealthBook, HealthWatch
 from headrace.node.device_record import DeviceRecord
@@ -29,6 +30,7 @@ from headrace.node.runtimes.protocol import Runtime
 from headrace.node.samples import Outgoing
 from headrace.node.states import States
 from headrace.node.stream import FIRST_SECONDS, LONGEST_SECONDS, Stream
+from headrace.runtime.actions import Event
 from headrace.runtime.backoff import Backoff
 from headrace.runtime.cache import Informer
 from headrace.runtime.clock import Clock
@@ -105,7 +107,12 @@ class Agent:
             fields=f"spec.nodeName={settings.node}",
         )
         recorder = Recorder(store, clock=clock, log=log, component="headrace-agent")
-        plugins = Plugins(settings.plugin_registry, clock=clock, log=log)
+
+        def warn(reason: str, message: str) -> None:
+            uid = uid_of(registration.node)
+            recorder.record(Event(NODE, "", settings.node, uid, "Warning", reason, message))
+
+        plugins = Plugins(settings.plugin_registry, clock=clock, log=log, warn=warn)
         book = HealthBook(clock.monotonic)
         record = DeviceRecord(settings.directory / "devices.json", self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:

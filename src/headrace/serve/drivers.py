@@ -17,6 +17,7 @@ from headrace.devices.driver.simulated import NAME, NIC_NAME, SimulatedGpus, Sim
 from headrace.node.certificate import Credentials
 from headrace.node.joining import cluster
 from headrace.runtime.clock import LoopClock
+from headrace.serve.sole import sole_driver
 from headrace.store.kubernetes import KubernetesStore
 
 DRIVERS = (NAME, NIC_NAME, host.NAME)
@@ -61,9 +62,12 @@ def beside_kubelet(
 
 
 async def run_driver(settings: DriverSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
-    """Until cancelled. Raises ValueError."""
+    """Until cancelled. Raises ValueError, RuntimeError where it runs already."""
     driver = settings.driver()
-    async with Client(settings.server, user_agent=f"headrace-driver-{driver.name}") as client:
+    async with (
+        sole_driver(settings.directory, driver.name),
+        Client(settings.server, user_agent=f"headrace-driver-{driver.name}") as client,
+    ):
         store = KubernetesStore(client, field_manager=driver.name)
         clock = LoopClock(time.time)
         await Plugin(driver, settings.node, store, settings.directory, clock=clock, log=log).run(ready)

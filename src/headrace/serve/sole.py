@@ -1,15 +1,17 @@
-"""One agent a directory: two would both start the node's Pods and resize its containers."""
+"""One agent a directory: two would both start the node's Pods and resize its containers. One driver of a name, too."""
 
 import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from headrace.devices.driver.sockets import endpoint_of
 from headrace.node.keeper import holder
 
 FILE = "agent.lock"
+DRIVER_FILE = "driver.lock"
 WAIT_SECONDS = 10.0
 LOOK_SECONDS = 0.1
 
@@ -21,22 +23,45 @@ async def sole_agent(directory: Path, wait_seconds: float = WAIT_SECONDS) -> Asy
     One that is about to end is waited for. Raises RuntimeError naming who holds it, or the directory of which this one
     is a copy: both agents would manage the same containers.
     """
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    file = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def in_use(pid: int | str) -> str:
+        return f"{directory} is in use by the agent with pid {pid}: stop that one, or use another --data-dir"
+
+    async with _holding(directory / FILE, in_use, wait_seconds) as file:
+        if told := _copied(directory, file):
+            raise RuntimeError(told)
+        holder.sign(file)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def sole_driver(directory: Path, driver: str, wait_seconds: float = WAIT_SECONDS) -> AsyncIterator[None]:
+    """As `sole_agent`, for one of our drivers and its two sockets: a second one would take them away from the first.
+
+    `directory` is the agent's (a kubelet's). Raises RuntimeError.
+    """
+
+    def in_use(pid: int | str) -> str:
+        return f"device driver {driver} runs beside {directory} already, with pid {pid}: stop that one first"
+
+    async with _holding(endpoint_of(directory, driver).with_name(DRIVER_FILE), in_use, wait_seconds) as file:
+        holder.sign(file)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _holding(path: Path, in_use: Callable[[int | str], str], wait_seconds: float) -> AsyncIterator[int]:
+    """The file, locked. Raises RuntimeError in the words of `in_use`, which is given the holder's pid."""
+    os.makedirs(path.parent, mode=0o700, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             async with asyncio.timeout(wait_seconds):
                 while not _locked(file):  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)  # another process holds it
         except TimeoutError:
-            raise RuntimeError(
-                f"{directory} is in use by the agent with pid {holder.pid(file) or 'unknown'}: "
-                "stop that one, or use another --data-dir"
-            ) from None
-        if told := _copied(directory, file):
-            raise RuntimeError(told)
-        holder.sign(file)
-        yield
+            raise RuntimeError(in_use(holder.pid(file) or "unknown")) from None
+        yield file
     finally:
         os.close(file)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -70,10 +71,21 @@ def test_where_no_node_fits_it_is_explained() -> None:
 
 def test_one_node_may_be_asked_about_and_an_unknown_one_is_told() -> None:
     assert [row.split()[0] for row in lines(Wanted([claim("one", 1)]), DEVICES, "b")] == ["NODE", "b"]
-    assert list(lines(Wanted([claim("one", 1)]), DEVICES, "c")) == ['node "c" not found']
+    with pytest.raises(click.ClickException, match='node "c" not found; there are: a, b'):
+        DEVICES.must_have("c")
+    DEVICES.must_have("b")
+    DEVICES.must_have("")
 
 
-@pytest.mark.parametrize(("count", "where", "fits"), [(2, "", True), (2, "b", False), (3, "", False), (1, "c", False)])
+def test_a_class_that_is_not_there_is_told_with_those_that_are() -> None:
+    other = {
+        **claim("one", 1),
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}},
+    }
+    assert lines(Wanted([other]), DEVICES)[-1] == '  device class "gpus" not found; there are: gpu'
+
+
+@pytest.mark.parametrize(("count", "where", "fits"), [(2, "", True), (2, "b", False), (3, "", False)])
 def test_it_is_told_whether_any_node_fits(count: int, where: str, fits: bool) -> None:
     assert answer(Wanted([claim("one", count)]), DEVICES, where).fits == fits
 

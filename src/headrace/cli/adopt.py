@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.names import missing
 from headrace.cli.parts import PODMAN_SOCKET
 from headrace.cli.running import this_node
 
@@ -32,7 +33,7 @@ def adopt(container: str, node_name: str | None, on_delete: str, podman_socket: 
 
 async def _adopt(container: str, node: str, socket: Path | None, on_delete: str, target: Target) -> None:
     from headrace.api.kinds import NODE, POD
-    from headrace.api.objects import key_of
+    from headrace.api.objects import key_of, name_of
     from headrace.serve.adoption import ADOPTED_LABEL, CannotAdopt, is_same, pod_for
     from headrace.store.kubernetes import KubernetesStore
 
@@ -42,7 +43,9 @@ async def _adopt(container: str, node: str, socket: Path | None, on_delete: str,
         raise click.ClickException(str(why)) from None
     async with connected(target) as (client, namespace):
         store = KubernetesStore(client)
-        await store.get(NODE, node)  # nobody would take it over there
+        nodes = {name_of(each) for each in (await store.list(NODE)).items}
+        if node not in nodes:  # nobody would take it over there
+            raise click.ClickException(missing("node", node, nodes))
         for each in (await store.list(POD, labels=ADOPTED_LABEL)).items:
             if is_same(pod, each):
                 raise click.ClickException(f"container {container} is adopted already: it is Pod {key_of(each)}")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.names import missing
 from headrace.ledger.books import Books
 from headrace.ledger.document import LEDGER_PATH, BooksDocument, LedgerDocument, document
 from headrace.ledger.node import Ledger
@@ -42,7 +43,7 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
     ledgers = (served or document(0, 0.0, books.nodes(), books.pools().values())).nodes
     nodes = {key[2]: obj for key, obj in objects if key[0] == NODE.resource and key[2] in ledgers}
     if node is not None and node not in nodes:
-        raise click.ClickException(f'node "{node}" not found; there are: {", ".join(sorted(nodes)) or "none"}')
+        raise click.ClickException(missing("node", node, nodes))
     shown = sorted(nodes) if node is None else [node]
     if output == "table":
         if not shown:

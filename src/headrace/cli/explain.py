@@ -9,7 +9,7 @@ import click
 
 from headrace.cli import explain_claim
 from headrace.cli.connection import Target, connected, run, targeted
-from headrace.cli.explain_claim import Devices, gather, wanting
+from headrace.cli.explain_claim import Devices, classless, gather, wanting
 from headrace.cli.groups import Named
 from headrace.cli.objects import columns
 
@@ -97,6 +97,7 @@ def lines(found: Found) -> Iterator[str]:
     missing = [each for each in found.claims.values() if each and not (each.get("status") or {}).get("allocation")]
     if found.devices is not None and (wanted := [*missing, *_for_extended(found)]):
         yield from wanting(wanted, found.devices)
+        yield from classless(wanted, found.devices)
     told = [each for each in status.get("conditions") or () if each.get("message")]
     if told:
         yield ""

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from headrace.api.objects import name_of
 from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.names import missing
 
 Json = Mapping[str, Any]
 
@@ -20,6 +22,12 @@ class Devices:
     classes: Sequence[dict[str, Any]]
     claims: Sequence[dict[str, Any]]
     rules: Sequence[dict[str, Any]] = ()
+
+    def must_have(self, node: str) -> None:
+        """Raises ClickException for a node that is not there; nothing for no name."""
+        names = [name_of(each) for each in self.nodes]
+        if node and node not in names:
+            raise click.ClickException(missing("node", node, names))
 
 
 @click.command(short_help="What a claim has, or why it waits.")
@@ -39,9 +47,7 @@ async def _claim(name: str, node: str, target: Target) -> None:
         store = KubernetesStore(client)
         claim = await store.get(RESOURCE_CLAIM, name, namespace)
         devices = await gather(store)
-    if node and node not in {each["metadata"]["name"] for each in devices.nodes}:
-        known = ", ".join(each["metadata"]["name"] for each in devices.nodes) or "none"
-        raise click.ClickException(f'node "{node}" not found; there are: {known}')
+    devices.must_have(node)
     for line in lines(claim, devices, node):
         click.echo(line)
 
@@ -61,6 +67,7 @@ def lines(claim: Json, devices: Devices, node: str = "") -> Iterator[str]:
     yield f"ResourceClaim {meta['namespace']}/{meta['name']}: {'allocated' if allocation else 'not allocated'}"
     if not allocation:
         yield from wanting([claim], devices, node)
+        yield from classless([claim], devices)
         return
     for each in (allocation.get("devices") or {}).get("results") or ():
         share = f" (share {each['shareID']})" if each.get("shareID") else ""
@@ -111,3 +118,16 @@ def wanting(claims: Sequence[Json], devices: Devices, node: str = "") -> Iterato
             yield f"  node {found.node}: would serve it; claims are allocated when a Pod that uses them is scheduled"
             continue
         yield from (f"  {line}" for line in found.lines())
+
+
+def classless(claims: Sequence[Json], devices: Devices) -> Iterator[str]:
+    """The classes that these claims name and that are not there."""
+    classes = {name_of(each) for each in devices.classes}
+    for unknown in sorted(_classes_of(claims) - classes):
+        yield "  " + missing("device class", unknown, classes)
+
+
+def _classes_of(claims: Sequence[Json]) -> set[str]:
+    requests = [one for each in claims for one in (each["spec"].get("devices") or {}).get("requests") or ()]
+    exact = [one for each in requests for one in (each.get("exactly") or {}, *(each.get("firstAvailable") or ()))]
+    return {one["deviceClassName"] for one in exact if one.get("deviceClassName")}

@@ -8,6 +8,7 @@ import click
 
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.groups import Named
+from headrace.cli.names import missing
 from headrace.cli.objects import columns
 
 WAIT_SECONDS = 120.0
@@ -108,7 +109,8 @@ def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options
 
     name = pod["metadata"]["name"]
     if workloads.container_of(pod, container) is None:
-        raise click.ClickException(f"Pod {name} has no container {container!r}")
+        there = [each["name"] for field in workloads.LISTS for each in pod["spec"].get(field) or ()]
+        raise click.ClickException(missing(f"Pod {name}: container", container, there))
     current = workloads.admitted_limits(of_any_home(pod), container)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
     spec = {

@@ -10,7 +10,7 @@ import click
 
 from headrace.cli import manifests
 from headrace.cli.connection import Target, connected, run, targeted
-from headrace.cli.explain_claim import Devices, gather, inventory_of, wanting
+from headrace.cli.explain_claim import Devices, classless, gather, inventory_of, wanting
 from headrace.cli.objects import columns
 
 Json = Mapping[str, Any]
@@ -59,6 +59,7 @@ async def _claim(files: tuple[str, ...], node: str, target: Target) -> None:
         devices = await gather(store)
     if not wanted.claims:
         raise click.UsageError(f"-f {', '.join(files)}: there is no {CLAIM} or {TEMPLATE} in it")
+    devices.must_have(node)
     found = answer(wanted, devices, node)
     for line in found.lines:
         click.echo(line)
@@ -114,11 +115,12 @@ def answer(wanted: Wanted, devices: Devices, node: str = "") -> Answer:
         rows.append([name, "no", outcome.text if isinstance(outcome, GaveUp) else getattr(outcome, "error", "")])
         failing.append(name)
     if not rows:
-        return Answer([f'node "{node}" not found' if node else "there is no node"], fits=False)
+        return Answer(["there is no node"], fits=False)
     found = list(columns(["NODE", "FITS", "DEVICES"], rows))
     if len(failing) == len(rows):
         for name in failing if node else failing[:_EXPLAINED]:
             found += wanting(wanted.claims, devices, name)
+        found += classless(wanted.claims, devices)
     return Answer(found, fits=len(failing) < len(rows))
 
 

@@ -18,6 +18,7 @@ from headrace.api.times import to_time
 from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.protocol import Usage
 from headrace.resize.plan import RESIZED
+from headrace.resize.policy.signals import shown, shown_threshold
 from headrace.resize.workload import container_of
 from headrace.runtime.cache import Informer, Informers
 
@@ -151,8 +152,8 @@ class Monitoring:
         event = {
             "workload": workload,
             "metric": metric,
-            "value": value,
-            "threshold": threshold,
+            "value": shown(value),
+            "threshold": shown_threshold(threshold),
             "status": status,
             "time": to_time(self._wall()),
         }

@@ -15,7 +15,7 @@ from headrace.objects.validation.resizing import LEAST_MEBIBYTES, LEAST_MILLICOR
 from headrace.resize import workload
 from headrace.resize.actions_plan import is_finished, target_of
 from headrace.resize.plan import RESIZED
-from headrace.resize.policy.signals import Reading, holds, limit_for, readings
+from headrace.resize.policy.signals import Reading, holds, limit_for, readings, shown, shown_threshold
 from headrace.resize.policy.spec import RESOURCES_OF, Policy, Threshold, Trigger
 
 MIB = 1024 * 1024
@@ -392,8 +392,8 @@ def words(decision: Decision) -> str:
     if decision.direction == "oom":
         return f"up to {workload.words(decision.target)}: killed for want of memory"
     side = "below" if decision.value < decision.threshold else "above"
-    unit = {CPU: "m", MEMORY: " bytes"}.get(decision.metric, "")
-    why = f"{decision.metric} {decision.value:g}{unit} {side} {decision.threshold:g}{unit}"
+    value, threshold, unit = decision.value, decision.threshold, {CPU: "m", MEMORY: "Mi"}.get(decision.metric, "")
     if decision.metric == MEMORY:
-        why = f"memory {decision.value:.0f} bytes {side} {decision.threshold:.0f} bytes"
+        value, threshold = round(value / MIB, 1), round(threshold / MIB, 1)
+    why = f"{decision.metric} {shown(value)}{unit} {side} {shown_threshold(threshold)}{unit}"
     return f"{decision.direction} to {workload.words(decision.target)}: {why}"

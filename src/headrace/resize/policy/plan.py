@@ -13,6 +13,7 @@ from headrace.api.times import from_time, to_time
 from headrace.ledger.pods import MANAGED_LABEL
 from headrace.resize import workload
 from headrace.resize.policy.decision import Container, Decision, Flag, Judged, Record, judge, words
+from headrace.resize.policy.signals import shown, shown_threshold
 from headrace.resize.policy.spec import Policy
 from headrace.runtime.actions import Action, Create, Event, Patch
 
@@ -119,7 +120,11 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
     current = workload.admitted_limits(pod, container.name)
     cause: dict[str, Any] = {"reason": decision.reason, "policy": policy.name, "message": words(decision)}
     if decision.metric:
-        cause |= {"metric": decision.metric, "value": decision.value, "threshold": decision.threshold}
+        cause |= {
+            "metric": decision.metric,
+            "value": shown(decision.value),
+            "threshold": shown_threshold(decision.threshold),
+        }
     action = {
         "apiVersion": RESOURCE_SCALING_ACTION.api_version,
         "kind": RESOURCE_SCALING_ACTION.kind,
@@ -146,8 +151,8 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
     told = {
         "workload": workload.workload_id(pod, container.name),
         "metric": decision.metric,
-        "value": decision.value,
-        "threshold": decision.threshold,
+        "value": shown(decision.value),
+        "threshold": shown_threshold(decision.threshold),
         "status": "Degraded",
     }
     degraded = Event(

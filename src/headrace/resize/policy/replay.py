@@ -8,6 +8,7 @@ from headrace.api.objects import Object
 from headrace.api.times import to_micro_time
 from headrace.metrics.protocol import Usage, Value
 from headrace.resize.policy.decision import Container, Decision, Judged, Record, judge, words
+from headrace.resize.policy.signals import shown, shown_threshold
 from headrace.resize.policy.spec import Policy
 
 POD, CONTAINER = "replayed", "app"
@@ -60,7 +61,8 @@ def _told(at: float, limits: Amounts, answer: Judged, decision: Decision) -> dic
     told["from"] = {name: written(name, limits[name]) for name in decision.target}
     told["to"] = {name: written(name, amount) for name, amount in decision.target.items()}
     if decision.metric:
-        told |= {"metric": decision.metric, "value": round(decision.value, 3), "threshold": decision.threshold}
+        told |= {"metric": decision.metric, "value": shown(decision.value)}
+        told["threshold"] = shown_threshold(decision.threshold)
     return told | {"message": words(decision)}
 
 

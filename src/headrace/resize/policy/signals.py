@@ -8,6 +8,7 @@ from headrace.api.amounts import CPU, MEMORY
 from headrace.metrics.protocol import Usage, Value
 from headrace.resize.policy.spec import PRESSURE_CPU, PRESSURE_MEMORY, THROTTLING, Threshold, Trigger
 
+EXACT = 2**53  # beyond it a float is no whole number that JSON would keep
 Rate = Callable[[Usage, Usage], float | None]
 
 
@@ -56,6 +57,19 @@ def holds(found: Sequence[Reading], threshold: Threshold | None, trigger: Trigge
         return False
     latest = found[-trigger.of :]
     return sum(threshold.is_crossed(each.value, limit) for each in latest) >= trigger.matching
+
+
+def shown(value: float, digits: int = 4) -> int | float:
+    """For people: so many digits, and what stands before the point whole. The noise of rates and shares is left out."""
+    if not abs(value) < EXACT:
+        return value
+    rounded = round(value) if abs(value) >= 10 ** (digits - 1) else float(f"{value:.{digits}g}")
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def shown_threshold(edge: float) -> int | float:
+    """What somebody has written, in full."""
+    return shown(edge, 9)
 
 
 def limit_for(metric: str, limits: Mapping[str, int]) -> float:

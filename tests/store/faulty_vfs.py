@@ -1,5 +1,6 @@
 """An SQLite VFS whose n-th read, write or sync fails, or kills the process: the disk as it may be."""
 
+import errno
 import os
 import signal
 from collections import Counter
@@ -33,17 +34,21 @@ def kill() -> None:
 class FaultyDisk(apsw.VFS):
     """`plan` maps (operation, n) to what happens at the n-th such operation; operations are `read`, `write` and `sync`.
 
-    With `lasting`, every later operation of that kind strikes too.
+    With `lasting`, every later operation of that kind strikes too. `system_error` is the errno behind what fails.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.plan: dict[tuple[str, int], Callable[[], None]] = {}
         self.lasting: dict[str, Callable[[], None]] = {}
+        self.system_error = errno.EIO
         super().__init__(NAME, "")
 
     def xOpen(self, name, flags):
         return _File(self, name, flags)
+
+    def xGetLastError(self):
+        return self.system_error, "injected"
 
     def count(self, operation: str) -> None:
         self.counts[operation] += 1

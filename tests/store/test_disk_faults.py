@@ -1,5 +1,6 @@
 """The disk fails: what was acknowledged is there, and after a failed sync nothing is acknowledged any more."""
 
+import errno
 import os
 import subprocess
 
@@ -74,12 +75,17 @@ async def test_nothing_is_acknowledged_after_a_failed(disk, tmp_path, operation,
         assert name not in found, "it was a delete"
 
 
+FULL = {"a full disk": (faulty_vfs.full, 0), "a quota that is used up": (faulty_vfs.failed_write, errno.EDQUOT)}
+
+
 @pytest.mark.parametrize("inline", [pytest.param(True, id="inline"), pytest.param(False, id="threaded")])
 @pytest.mark.parametrize("nth", [1, 2, 3, 5, 8, 13, 21, 34, 55])
-async def test_a_full_disk_refuses_one_write_and_the_next_ones_go_on(disk, tmp_path, nth, inline):
+@pytest.mark.parametrize(("strike", "system_error"), FULL.values(), ids=FULL)
+async def test_a_full_disk_refuses_one_write_and_the_next_ones_go_on(disk, tmp_path, nth, inline, strike, system_error):
     path, fatal = tmp_path / "rows.db", []
+    disk.system_error = system_error
     rows = await open_rows(path, inline=inline, on_fatal=fatal.append, vfs=faulty_vfs.NAME)
-    disk.plan["write", disk.counts["write"] + nth] = faulty_vfs.full
+    disk.plan["write", disk.counts["write"] + nth] = strike
     state, errors = await write_on(rows)
     assert len(errors) == 1
     assert isinstance(errors[0], DiskFull)
@@ -100,6 +106,17 @@ async def test_reads_go_on_while_the_disk_is_full(disk, tmp_path):
         assert rows.page("configmaps", at=revision).rows[0].revision == revision
     disk.lasting.clear()
     assert await rows.commit(put("a", revision)) == revision + 1
+    await rows.close()
+
+
+async def test_a_quota_that_is_used_up_is_told_as_that(disk, tmp_path):
+    rows = await open_rows(tmp_path / "rows.db", vfs=faulty_vfs.NAME)
+    disk.system_error = errno.EDQUOT
+    disk.lasting["write"] = faulty_vfs.failed_write
+    with pytest.raises(DiskFull, match=r"the disk quota is used up for .*rows\.db: free some or raise it, writing res"):
+        await rows.commit(put("a"))
+    disk.lasting.clear()
+    await rows.commit(put("a"))
     await rows.close()
 
 

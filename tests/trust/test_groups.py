@@ -33,6 +33,7 @@ FAULTS = {
     "a sync fails": ("fdatasync", "error=EIO:when={}", (2, 5)),
     "a write fails": ("pwrite64", "error=EIO:when={}", (12, 61)),
     "the disk is full for a while": ("pwrite64", "error=ENOSPC:when={}..{}", (9, 40, 61)),
+    "the quota is used up for a while": ("pwrite64", "error=EDQUOT:when={}..{}", (40,)),
     "killed before a sync": ("fdatasync", "signal=SIGKILL:when={}", (3,)),
 }
 

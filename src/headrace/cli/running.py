@@ -64,7 +64,7 @@ def until_stopped(work: Callable[[asyncio.Event], Awaitable[None]], *, serves: b
 def _told(error: Exception) -> str:
     """A full disk alone has no name in the system's words."""
     words = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT) and error.filename is None:
         return f"{words}: free some on the data directory's disk and start again"
     return words
 

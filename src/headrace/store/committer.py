@@ -65,6 +65,11 @@ class Committer:
     def revision(self) -> int:
         return self._revision
 
+    @property
+    def system_error(self) -> int:
+        """The system's errno in the connection's latest I/O error."""
+        return self._connection.system_errno
+
     def run(self, requests: Sequence[Request]) -> Batch:
         """All steps at once. On an SQLite error nothing has happened, in the file or in the books."""
         prepared = self.prepare(requests)

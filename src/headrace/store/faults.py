@@ -4,6 +4,7 @@ After a failed fsync the kernel may have dropped the dirty pages, and it reports
 comes after may be acknowledged: the process must end and recover from the file.
 """
 
+import errno
 from pathlib import Path
 
 import apsw
@@ -34,9 +35,11 @@ def failed_read(error: apsw.Error, file: str) -> StoreError:
     return Unavailable(f"{file} could not be read ({error})")
 
 
-def failed_write(error: Exception, file: str) -> StoreError:
-    """`Stopped` is for good; the others concern only the writes at hand."""
+def failed_write(error: Exception, file: str, system_error: int = 0) -> StoreError:
+    """`Stopped` is for good; the others concern only the writes at hand. `system_error` is the errno behind it, if any."""
     code = getattr(error, "extendedresult", 0)
+    if code == apsw.SQLITE_IOERR_WRITE and system_error == errno.EDQUOT:  # SQLite knows ENOSPC alone as want of space
+        return DiskFull(f"the disk quota is used up for {file}: free some or raise it, writing resumes by itself")
     if isinstance(error, apsw.FullError) or code in _NO_SPACE_FOR_SHARED_MEMORY:
         return DiskFull(f"no space left for {file}: free some, writing resumes by itself")
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):

@@ -139,7 +139,7 @@ class SQLiteRows:
         return answer
 
     def _judged(self, error: apsw.Error) -> StoreError:
-        found = failed_write(error, self._file)
+        found = failed_write(error, self._file, self._committer.system_error)
         if isinstance(found, Stopped):
             self._stopped = found
             self._on_fatal(str(found))

@@ -177,7 +177,7 @@ class Writer:
         self._next()
 
     def _judge(self, error: Exception) -> StoreError:
-        found = failed_write(error, self._file)
+        found = failed_write(error, self._file, self._committer.system_error)
         if isinstance(found, Stopped) and not isinstance(self._stopped, Stopped):
             self._stopped = found
             self._on_fatal(str(found))

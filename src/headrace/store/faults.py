@@ -36,7 +36,7 @@ def failed_read(error: apsw.Error, file: str) -> StoreError:
 
 
 def failed_write(error: Exception, file: str, system_error: int = 0) -> StoreError:
-    """`Stopped` is for good; the others concern only the writes at hand. `system_error` is the errno behind it, if any."""
+    """`Stopped` is for good; the others concern only the writes at hand. `system_error`: the errno behind it."""
     code = getattr(error, "extendedresult", 0)
     if code == apsw.SQLITE_IOERR_WRITE and system_error == errno.EDQUOT:  # SQLite knows ENOSPC alone as want of space
         return DiskFull(f"the disk quota is used up for {file}: free some or raise it, writing resumes by itself")

@@ -17,10 +17,14 @@ from headrace.node.keeper.launch import SOCKET
 from headrace.serve.home import FILE
 from headrace.store.faults import Corrupt, failed_read
 from headrace.store.protocol import StoreError
-from headrace.store.schema import refuse_foreign
+from headrace.store.schema import Foreign, Newer, refuse_foreign
 from headrace.store.verify import folded
 
 KEEPER_SECONDS = 2.0
+RESTORE = "Stop the server, keep a copy of the file and restore a backup"
+UPGRADE = "Upgrade headrace on this machine, and start it again"
+MOVE = "Move that file away, or use another --data-dir"
+LOOK = "Look at the disk, at who may read the file, and at which other program has it open; then ask again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,22 @@ def certificates(data_dir: Path) -> Iterator[tuple[Path, float]]:
             yield path, x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
 
 
-def file_problem(data_dir: Path) -> str | None:
-    """What is wrong with the file: every page, every object's checksum, every index. Empty when all is well.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with the file, and what to do."""
 
-    None where there is no file: the server is another machine's.
-    """
+    message: str
+    remedy: str
+
+
+def has_file(data_dir: Path) -> bool:
+    """Else the server is another machine's."""
+    return (data_dir / FILE).exists()
+
+
+def file_problem(data_dir: Path) -> Problem | None:
+    """What is wrong with the file: every page, every object's checksum, every index. None when all is well."""
     path = data_dir / FILE
-    if not path.exists():
-        return None
     try:
         refuse_foreign(path)
         with closing(_opened(path)) as connection:
@@ -59,15 +71,20 @@ def file_problem(data_dir: Path) -> str | None:
             connection.execute("BEGIN")  # one snapshot, whatever a running server writes
             verdict = connection.execute("PRAGMA integrity_check(1)").get
             if verdict != "ok":
-                return f"{path} is damaged: {verdict}"
+                return Problem(f"{path} is damaged: {verdict}", RESTORE)
             folded(connection, str(path))
-    except Corrupt as damage:
-        return str(damage)
+    except Newer as newer:
+        return Problem(str(newer), UPGRADE)
+    except Foreign as foreign:
+        return Problem(str(foreign), MOVE)
     except apsw.Error as error:
-        return str(failed_read(error, str(path)))
-    except StoreError as refused:
-        return str(refused)
-    return ""
+        found = failed_read(error, str(path))
+        return Problem(str(found), RESTORE if isinstance(found, Corrupt) else LOOK)
+    except OSError as error:
+        return Problem(f"{path} cannot be read: {error.strerror}", LOOK)
+    except StoreError as damage:
+        return Problem(str(damage), RESTORE)
+    return None
 
 
 def _opened(path: Path) -> apsw.Connection:

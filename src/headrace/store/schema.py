@@ -29,6 +29,14 @@ class Unreadable(StoreError):
     """The file is not one that this release can open. It was left untouched."""
 
 
+class Newer(Unreadable):
+    """A later release has written it, and can read it."""
+
+
+class Foreign(Unreadable):
+    """Another program's."""
+
+
 def refuse_foreign(path: Path) -> None:
     """Raise Unreadable for another program's file and for one of a newer release, before anything is written to it.
 
@@ -55,11 +63,11 @@ def _refuse_header(path: Path, version: int, application: int) -> None:
     if version == 0 and application == 0:
         return  # created, but killed before the first step was committed
     if application != APPLICATION:
-        raise Unreadable(f"{path} belongs to another program: name another file")
+        raise Foreign(f"{path} belongs to another program: name another file")
     if version > len(STEPS):
-        raise Unreadable(
+        raise Newer(
             f"{path} has schema version {version}, this release knows up to {len(STEPS)}: "
-            "use the release that wrote it, or a newer one. The file was not changed"
+            "upgrade headrace to the release that wrote it, or a newer one. The file was not changed"
         )
 
 

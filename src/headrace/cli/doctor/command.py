@@ -132,11 +132,12 @@ def _local(target: Target) -> Iterator[Finding]:
         yield findings.certificate(_short(path, directory), ends, now)
     room = examination.space(directory)
     yield findings.disk(str(directory), room.free, room.total, writable=os.access(directory, os.W_OK))
-    problem = examination.file_problem(directory)
-    if problem:
-        yield Finding("fail", "file", problem, "Stop the server, keep a copy of the file and restore a backup")
-    elif problem is not None:
-        yield Finding("ok", "file", "every page, index and checksum of it is right")
+    if examination.has_file(directory):
+        problem = examination.file_problem(directory)
+        if problem is not None:
+            yield Finding("fail", "file", problem.message, problem.remedy)
+        else:
+            yield Finding("ok", "file", "every page, index and checksum of it is right")
     if announced(directory) is None:
         return  # then its keeper may be gone too
     lost = examination.keeper_problem(directory)

@@ -150,6 +150,15 @@ async def test_a_body_beyond_the_limit_is_refused(server: Serving, request_bytes
         assert (found, status["message"]) == (413, f"Request entity too large: limit is {BODY_BYTES} bytes")
 
 
+async def test_a_trailer_changes_no_header(server: Serving) -> None:
+    body = b'{"metadata":{"name":"with-trailer"}}'
+    chunks = b"%x\r\n%s\r\n0\r\ncontent-type: application/yaml\r\nhost: y\r\n\r\n" % (len(body), body)
+    async with opened(server) as streams:
+        code, made = await answer(streams, POST + b"transfer-encoding: chunked\r\n\r\n" + chunks)
+        assert (code, made["metadata"]["name"]) == (201, "with-trailer")
+        assert (await answer(streams, GET + b"\r\n"))[0] == 200, "the connection is kept"
+
+
 @pytest.mark.parametrize("beginning", [pytest.param(b"0\r\na: ", id="trailer"), pytest.param(b"5;a=", id="extension")])
 async def test_what_a_chunked_body_holds_beside_the_body_is_limited_too(server: Serving, beginning: bytes) -> None:
     """A stranger's trailer without an end was gathered in memory for as long as it came."""

@@ -17,19 +17,19 @@ def test_the_oldest_rows_go_once_there_are_too_many_bytes() -> None:
     recent = RecentRows(3 * (ROW_BYTES + 10))
     keys = [Key("configmaps", "default", str(number)) for number in range(5)]
     for key in keys:
-        recent.put(Row(*key, 1, b"x" * 10))
+        recent.put(key, Row(*key, 1, b"x" * 10))
     assert [recent.get(key) is not None for key in keys] == [False, False, True, True, True]
 
 
 def test_a_row_beyond_the_bound_is_not_kept() -> None:
     recent = RecentRows(100)
-    recent.put(Row(*KEY, 1, b"x" * 200))
+    recent.put(KEY, Row(*KEY, 1, b"x" * 200))
     assert recent.get(KEY) is None
 
 
 def test_a_change_told_late_does_not_replace_what_a_read_found_meanwhile() -> None:
     recent = RecentRows()
-    recent.put(Row(*KEY, 5, b"five"))
+    recent.put(KEY, Row(*KEY, 5, b"five"))
     recent.follow(_change(4, b"four"))
     recent.follow(_change(3, None))
     assert recent.get(KEY) == Row(*KEY, 5, b"five")

@@ -85,24 +85,17 @@ class App:
             )
 
     async def _answer(self, request: Request, exchange: Exchange) -> Answer | Stream:
-        authorization = ""
-        length: bytes | None = None
-        for name, value in exchange.headers:
-            if name == b"accept":
-                request.accept = value.decode("latin-1")
-            elif name == b"content-type":
-                request.content_type = value.decode("latin-1")
-            elif name == b"authorization":
-                authorization = value.decode("latin-1")
-            elif name == b"content-length":
-                length = value
-            elif name == b"user-agent":
-                request.user_agent = value.decode("latin-1")
+        header = exchange.headers.get
+        request.accept = header(b"accept", b"").decode("latin-1")
+        request.content_type = header(b"content-type", b"").decode("latin-1")
+        request.user_agent = header(b"user-agent", b"").decode("latin-1")
+        authorization = header(b"authorization", b"").decode("latin-1")
         request.identity = self._authenticator.identify(exchange.connection.certificate, authorization)
         await self._authorizer.authorize(request)
         if request.method in _WITH_BODY:
             # Before the lane: a body that trickles in must not hold a place that others wait for.
-            request.body = await bodies.read(exchange, length, BODY_BYTES if request.plural else JOIN_BYTES)
+            limit = BODY_BYTES if request.plural else JOIN_BYTES
+            request.body = await bodies.read(exchange, header(b"content-length"), limit)
         lane = lane_of(request)
         self._lanes.enter(lane)
         try:

@@ -50,9 +50,8 @@ class Connection(asyncio.Protocol):
         self.write_all: Callable[[tuple[bytes, ...]], None]
 
         self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._header_bytes = self._unparsed_bytes = self._hosts = 0
-        self._expects_continue = False
+        self._headers: dict[bytes, bytes] = {}
+        self._header_count = self._header_bytes = self._unparsed_bytes = 0
         self._in_headers = True  # also before the first byte: a silent connection is one that trickles
         self._body_moved = False
         self._refused = False
@@ -175,36 +174,32 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._in_headers = True
-        self._expects_continue = False
         self._url = b""
-        self._headers = []
-        self._header_bytes = self._unparsed_bytes = self._hosts = 0
+        self._headers = {}
+        self._header_count = self._header_bytes = self._unparsed_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # How many there are is judged when all are there: until then `_count` bounds the bytes that they come in.
+        self._header_count += 1
         self._header_bytes += len(name) + len(value)
-        if len(self._headers) >= HEADER_COUNT or self._header_bytes > HEADER_BYTES:
-            self._refuse_headers()
-            return
-        name = name.lower()
-        if name == b"host":
-            self._hosts += 1
-        elif name == b"expect":
-            self._expects_continue = value.lower() == b"100-continue"
-        self._headers.append((name, value))
+        if self._in_headers:  # and not a trailer
+            name = name.lower()
+            if name == b"host" and name in self._headers:
+                self._refuse(400, "the request has more than one Host header")
+            self._headers[name] = value
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._body_moved = True
+        if self._header_count > HEADER_COUNT or self._header_bytes > HEADER_BYTES:
+            self._refuse_headers()
         if self._refused:
             return
         self._due = inf
-        if self._hosts > 1:
-            self._refuse(400, "the request has more than one Host header")
-            return
         parser = self._parser
         path, query = _target(self._url)
         exchange = Exchange(
@@ -214,7 +209,7 @@ class Connection(asyncio.Protocol):
             query,
             self._headers,
             not self._stopping and parser.should_keep_alive() and parser.get_http_version() != "1.0",
-            self._expects_continue,
+            self._headers.get(b"expect", b"").lower() == b"100-continue",
         )
         self._receiving = exchange
         if self._answering is None:

@@ -6,7 +6,7 @@ A whole answer is one write: over TLS each write is a record of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,10 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Exchange:
-    """`path` is decoded, `query` is not. `headers` have lower-case names. Everything here runs on the event loop."""
+    """`path` is decoded, `query` is not. `headers` by lower-case names, of several of one name the last.
+
+    Everything here runs on the event loop.
+    """
 
     __slots__ = (
         "_arrived",
@@ -48,7 +51,7 @@ class Exchange:
         method: str,
         path: str,
         query: bytes,
-        headers: list[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
         keep_alive: bool,
         expects_continue: bool,
     ) -> None:

@@ -1,11 +1,10 @@
 """Who writes to the store, in what way, and with which rights on parts of objects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who writes, and how. `user` is authorised already; `warn` collects warnings for the answer's headers.
 
     `may` answers for parts of an object that have a right of their own: verb, resource/part, name. `node` is the node

@@ -13,117 +13,131 @@ FieldSet = dict[str, Any]
 Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
 
-UNTYPED: Schema = {}
 CONTAINERS = (dict, list)
 
 
-class Comparison:
-    """`changed`: paths added or modified, `removed`: paths gone, on the way from one object to another."""
+class FieldType:
+    """What a field's schema says of who owns its parts, made for each field when a value of it is first looked at.
 
-    def __init__(self, resolve: Resolve) -> None:
+    `resolve` follows a reference to another schema.
+    """
+
+    __slots__ = ("_additional", "_fields", "_items", "_list_type", "_map_keys", "_map_type", "_properties", "_resolve")
+
+    def __init__(self, schema: Schema, resolve: Resolve) -> None:
+        inner = resolve(schema)
+        # What stands beside a reference goes before what it refers to.
+        self._list_type = schema.get("x-kubernetes-list-type") or inner.get("x-kubernetes-list-type")
+        self._map_type = schema.get("x-kubernetes-map-type") or inner.get("x-kubernetes-map-type")
+        self._map_keys = schema.get("x-kubernetes-list-map-keys") or inner.get("x-kubernetes-list-map-keys") or ()
+        self._properties: Schema = inner.get("properties") or {}
+        self._additional = inner.get("additionalProperties")
+        self._items: FieldType | Schema = inner.get("items") or {}
         self._resolve = resolve
+        self._fields: dict[str, FieldType] = {}
 
-    def of(self, old: Any, new: Any, schema: Schema) -> tuple[FieldSet, FieldSet]:
-        changed: FieldSet = {}
-        removed: FieldSet = {}
-        self._objects(old, new, self._resolve(schema), changed, removed)
-        return changed, removed
+    def field(self, name: str) -> "FieldType":
+        """Of a member of an object; untyped where the schema knows none of this name."""
+        key = name if name in self._properties else ""
+        known = self._fields.get(key)
+        if known is None:
+            found = self._properties.get(name, self._additional)
+            known = self._fields[key] = FieldType(found if isinstance(found, Mapping) else {}, self._resolve)
+        return known
 
-    def _value(self, key: str, old: Any, new: Any, schema: Schema, changed: FieldSet, removed: FieldSet) -> None:
-        """Compare two present values under one path."""
-        if old == new and type(old) is type(new):
-            return
-        if not isinstance(old, CONTAINERS) and not isinstance(new, CONTAINERS):
-            changed[key] = {}
-            return
-        inner = self._resolve(schema)
-        below: tuple[FieldSet, FieldSet] = ({}, {})
-        if is_atomic(schema, inner, old) or is_atomic(schema, inner, new):
-            changed[key] = {}
-            return
-        if isinstance(old, dict) and isinstance(new, dict):
-            self._objects(old, new, inner, *below)
-        elif isinstance(old, list) and isinstance(new, list):
-            self._lists(old, new, schema, inner, *below)
-        else:
-            changed[key] = {}
-            return
-        for found, into in zip(below, (changed, removed), strict=True):
-            if found:
-                into[key] = found
+    @property
+    def items(self) -> "FieldType":
+        """Of the items of a list."""
+        if not isinstance(self._items, FieldType):
+            self._items = FieldType(self._items, self._resolve)
+        return self._items
 
-    def _objects(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], schema: Schema, changed: FieldSet, removed: FieldSet
-    ) -> None:
-        for name, value in new.items():
-            if name in old:
-                self._value(f"f:{name}", old[name], value, field_schema(schema, name), changed, removed)
-            else:
-                changed[f"f:{name}"] = self._field(value, schema, name)
-        for name, value in old.items():
-            if name not in new:
-                removed[f"f:{name}"] = self._field(value, schema, name)
+    def is_atomic(self, value: Any) -> bool:
+        """Whether a value has one owner as a whole. Lists are, unless the schema says otherwise; maps are not."""
+        if isinstance(value, list):
+            return self._list_type not in ("map", "set")
+        return self._map_type == "atomic" if isinstance(value, dict) else True
 
-    def _lists(
-        self, old: list[Any], new: list[Any], field: Schema, schema: Schema, changed: FieldSet, removed: FieldSet
-    ) -> None:
-        items = schema.get("items", UNTYPED)
-        before, after = (keyed(values, field, schema) for values in (old, new))
-        for key, value in after.items():
-            if key in before:
-                self._value(key, before[key], value, items, changed, removed)
-            else:
-                changed[key] = self.whole(value, items)
-        for key, value in before.items():
-            if key not in after:
-                removed[key] = self.whole(value, items)
+    def keyed(self, values: list[Any]) -> dict[str, Any]:
+        """Items of a list by their path element."""
+        if self._list_type == "set":
+            return {f"v:{orjson.dumps(value).decode()}": value for value in values}
+        found = {}
+        for value in values:
+            identity = {key: value[key] for key in self._map_keys if isinstance(value, dict) and key in value}
+            found[f"k:{orjson.dumps(identity, option=orjson.OPT_SORT_KEYS).decode()}"] = value
+        return found
 
-    def whole(self, value: Any, schema: Schema) -> FieldSet:
+    def whole(self, value: Any) -> FieldSet:
         """A value and all that is in it."""
-        inner = self._resolve(schema)
-        if not value or is_atomic(schema, inner, value):
+        if not value or self.is_atomic(value):
             return {}
+        found: FieldSet = {".": {}}
         if isinstance(value, dict):
-            below = {f"f:{name}": self._field(item, inner, name) for name, item in value.items()}
+            for name, item in value.items():
+                # Most are scalars, for which nobody needs to know the schema.
+                found[f"f:{name}"] = self.field(name).whole(item) if isinstance(item, CONTAINERS) else {}
         else:
-            items = inner.get("items", UNTYPED)
-            below = {key: self.whole(item, items) for key, item in keyed(value, schema, inner).items()}
-        return {".": {}, **below}
-
-    def _field(self, value: Any, schema: Schema, name: str) -> FieldSet:
-        """A field and all that is in it. Most are scalars, for which nobody needs to know the schema."""
-        return self.whole(value, field_schema(schema, name)) if isinstance(value, CONTAINERS) else {}
+            items = self.items
+            for key, item in self.keyed(value).items():
+                found[key] = items.whole(item)
+        return found
 
 
-def field_schema(schema: Schema, name: str) -> Schema:
-    found = (schema.get("properties") or UNTYPED).get(name)
-    if found is None:
-        found = schema.get("additionalProperties")
-    return found if isinstance(found, Mapping) else UNTYPED
+def compare(old: Mapping[str, Any], new: Mapping[str, Any], type_: FieldType) -> tuple[FieldSet, FieldSet]:
+    """Paths added or modified, and paths gone, on the way from one object to another."""
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    _objects(old, new, type_, changed, removed)
+    return changed, removed
 
 
-def is_atomic(field: Schema, schema: Schema, value: Any) -> bool:
-    """Whether a value has one owner as a whole. Lists are, unless the schema says otherwise; maps are not."""
-    if isinstance(value, list):
-        kind = field.get("x-kubernetes-list-type") or schema.get("x-kubernetes-list-type")
-        return kind not in ("map", "set")
-    if isinstance(value, dict):
-        kind = field.get("x-kubernetes-map-type") or schema.get("x-kubernetes-map-type")
-        return kind == "atomic"
-    return True
+def _value(key: str, old: Any, new: Any, type_: FieldType, changed: FieldSet, removed: FieldSet) -> None:
+    """Compare two present values under one path."""
+    below: tuple[FieldSet, FieldSet] = ({}, {})
+    if type_.is_atomic(old) or type_.is_atomic(new):
+        changed[key] = {}
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        _objects(old, new, type_, *below)
+    elif isinstance(old, list) and isinstance(new, list):
+        _lists(old, new, type_, *below)
+    else:
+        changed[key] = {}
+        return
+    for found, into in zip(below, (changed, removed), strict=True):
+        if found:
+            into[key] = found
 
 
-def keyed(values: list[Any], field: Schema, schema: Schema) -> dict[str, Any]:
-    """Items of a list by their path element."""
-    kind = field.get("x-kubernetes-list-type") or schema.get("x-kubernetes-list-type")
-    if kind == "set":
-        return {f"v:{orjson.dumps(value).decode()}": value for value in values}
-    keys = field.get("x-kubernetes-list-map-keys") or schema.get("x-kubernetes-list-map-keys") or ()
-    found = {}
-    for value in values:
-        identity = {key: value[key] for key in keys if isinstance(value, dict) and key in value}
-        found[f"k:{orjson.dumps(identity, option=orjson.OPT_SORT_KEYS).decode()}"] = value
-    return found
+def _objects(
+    old: Mapping[str, Any], new: Mapping[str, Any], type_: FieldType, changed: FieldSet, removed: FieldSet
+) -> None:
+    for name, value in new.items():
+        if name not in old:
+            changed[f"f:{name}"] = type_.field(name).whole(value) if isinstance(value, CONTAINERS) else {}
+        elif _differ(old[name], value):
+            _value(f"f:{name}", old[name], value, type_.field(name), changed, removed)
+    for name, value in old.items():
+        if name not in new:
+            removed[f"f:{name}"] = type_.field(name).whole(value)
+
+
+def _lists(old: list[Any], new: list[Any], type_: FieldType, changed: FieldSet, removed: FieldSet) -> None:
+    items = type_.items
+    before, after = type_.keyed(old), type_.keyed(new)
+    for key, value in after.items():
+        if key not in before:
+            changed[key] = items.whole(value)
+        elif _differ(before[key], value):
+            _value(key, before[key], value, items, changed, removed)
+    for key, value in before.items():
+        if key not in after:
+            removed[key] = items.whole(value)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return type(one) is not type(other) or bool(one != other)
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:

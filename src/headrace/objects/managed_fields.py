@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.api.objects import Object
 from headrace.objects import schemas
-from headrace.objects.field_sets import Comparison, FieldSet, difference, union_of_roots
+from headrace.objects.field_sets import FieldSet, FieldType, compare, difference, union_of_roots
 from headrace.objects.registry import Served
 
 MOST_UPDATERS = 10
@@ -100,22 +100,27 @@ def _capped(entries: list[Entry]) -> list[Entry]:
 
 def _compared(served: Served, old: Object | None, obj: Object) -> tuple[FieldSet, FieldSet]:
     if served.custom:
-        schema: Mapping[str, Any] = _custom_schema(served)
+        type_ = _custom_type(served)
         before: Mapping[str, Any] = old or {"metadata": {}}
     else:
         name = schemas.name_of_kind(served.stored)
-        schema = schemas.bare()[name]
+        type_ = _built_in_type(name)
         before = old or _empty(name)
     after = _managed(obj)
     if old is None and served.strategy.has_status:
         after.pop("status", None)
-    return Comparison(schemas.resolve).of(_managed(before), after, schema)
+    return compare(_managed(before) if old else before, after, type_)
 
 
-def _custom_schema(served: Served) -> dict[str, Any]:
+@cache
+def _built_in_type(name: str) -> FieldType:
+    return FieldType(schemas.bare()[name], schemas.resolve)
+
+
+def _custom_type(served: Served) -> FieldType:
     own = served.schema or {}
     meta = {"$ref": f"{schemas.REF}{schemas.META}ObjectMeta"}
-    return {**own, "properties": {**(own.get("properties") or {}), "metadata": meta}}
+    return FieldType({**own, "properties": {**(own.get("properties") or {}), "metadata": meta}}, schemas.resolve)
 
 
 def _managed(obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ between, a bounded number of times.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.api import kinds
@@ -338,4 +338,4 @@ def _keep_identity(meta: dict[str, Any], was: Fields) -> None:
 
 
 def as_dry_run(caller: Caller, dry_run: bool) -> Caller:
-    return replace(caller, dry_run=True) if dry_run else caller
+    return caller._replace(dry_run=True) if dry_run else caller

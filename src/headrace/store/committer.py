@@ -18,7 +18,7 @@ from headrace.store import statements
 from headrace.store.connection import BUSY_MILLISECONDS
 from headrace.store.history import History
 from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, StoreError
-from headrace.store.rows import Change, Key, Write
+from headrace.store.rows import Body, Change, Key, Write
 
 
 class Request(NamedTuple):
@@ -132,6 +132,8 @@ class Committer:
     def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
         write = request.write
         key = write.key
+        if not write.expected and write.body is not None and not request.dry and key.resource not in GUARDED:
+            return self._add(key, write.body, changes)
         current = self._connection.execute(statements.CURRENT, key).fetchone()
         problem = _stale(write, current[0] if current else 0)
         if problem is not None:
@@ -151,6 +153,20 @@ class Committer:
             return 0
         self._revision = revision
         changes.append(self._store(write, revision, current))
+        return revision
+
+    def _add(self, key: Key, body: Body, changes: list[Change]) -> int | StoreError:
+        """Most writes that no ledger guards: new objects, of which nothing has to be looked up before."""
+        revision = self._revision + 1
+        execute = self._connection.execute
+        try:
+            execute(statements.ADD, (*key, revision, revision))
+        except apsw.ConstraintError:
+            return _exists(key)
+        self._revision = revision
+        made = body.at(revision)
+        execute(statements.APPEND, (revision, *key, revision, 0, len(body.head), checksum_of(key, made), made))
+        changes.append(Change(key, revision, made, None))
         return revision
 
     def _store(self, write: Write, revision: int, current: tuple[int, int, int, bytes] | None) -> Change:
@@ -187,6 +203,10 @@ def at_revision(body: bytes, gap: int, written: int, told: int) -> bytes:
     return b"%s%d%s" % (body[:gap], told, body[gap + len(str(written)) :])
 
 
+def _exists(key: Key) -> StoreError:
+    return AlreadyExists(f'{key.resource} "{key.name}" already exists')
+
+
 def _stale(write: Write, found: int) -> StoreError | None:
     if write.expected == found and (found or write.body is not None):
         return None
@@ -194,7 +214,7 @@ def _stale(write: Write, found: int) -> StoreError | None:
     if not found:
         return NotFound(f'{resource} "{name}" not found')
     if not write.expected:
-        return AlreadyExists(f'{resource} "{name}" already exists')
+        return _exists(write.key)
     return Conflict(
         f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; '
         "please apply your changes to the latest version and try again"

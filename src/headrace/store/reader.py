@@ -50,7 +50,7 @@ class Reader:
             raise failed_read(error, self._file) from error
         row = Row(*key, *found)
         self._saw(row.revision)
-        self._recent.put(row)
+        self._recent.put(key, row)
         return row
 
     def _saw(self, revision: int) -> None:

@@ -19,8 +19,7 @@ class RecentRows:
         self._rows: dict[Key, Row] = {}
         self.get = self._rows.get
 
-    def put(self, row: Row) -> None:
-        key = row.key
+    def put(self, key: Key, row: Row) -> None:
         self.forget(key)
         self._rows[key] = row
         self._bytes += len(row.body) + ROW_BYTES
@@ -34,7 +33,7 @@ class RecentRows:
         if change.body is None:
             self.forget(change.key)
         else:
-            self.put(Row(*change.key, change.revision, change.body))
+            self.put(change.key, Row(*change.key, change.revision, change.body))
 
     def forget(self, key: Key) -> None:
         row = self._rows.pop(key, None)

@@ -111,6 +111,8 @@ WHERE c.resource = ? AND c.revision > ? AND c.revision <= ? ORDER BY c.revision 
 
 APPEND = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
+ADD = "INSERT INTO objects VALUES (?, ?, ?, ?, ?)"
+
 PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)"
 
 REMOVE = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?"

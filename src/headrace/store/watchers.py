@@ -10,7 +10,7 @@ from headrace.store.reader import Reader
 from headrace.store.rows import Change, Offer
 
 BOOKMARK_EVERY = 1_000
-"""Revisions after which a watcher that sees none of them gets a bookmark: far fewer than history keeps."""
+"""Revisions after which those watchers get a bookmark that saw none of them: far fewer than history keeps."""
 
 
 class Watcher:
@@ -95,6 +95,7 @@ class Watchers:
 
     def __init__(self, reader: Reader, revision: int, backlog: int = WATCH_BACKLOG_EVENTS) -> None:
         self.published = revision
+        self._bookmarked = revision
         self._reader = reader
         self._backlog = backlog
         # In the order in which they began, so that a history can be repeated: a set's order is that of addresses.
@@ -122,16 +123,18 @@ class Watchers:
     def publish(self, changes: Sequence[Change], revision: int) -> None:
         """Tell of one commit."""
         self.published = revision
-        by_resource: defaultdict[str, list[Change]] = defaultdict(list)
+        by_resource: dict[str, list[Change]] = {}
         for change in changes:
-            by_resource[change.key.resource].append(change)
+            by_resource.setdefault(change.key.resource, []).append(change)
         for resource, of_resource in by_resource.items():
             for watcher in self._by_resource.get(resource, ()):
                 watcher.push(of_resource)
-        for watchers in self._by_resource.values():
-            for watcher in watchers:
-                if revision - watcher.told >= BOOKMARK_EVERY:
-                    watcher.bookmark(revision)
+        if revision - self._bookmarked >= BOOKMARK_EVERY:
+            before, self._bookmarked = self._bookmarked, revision
+            for watchers in self._by_resource.values():
+                for watcher in watchers:
+                    if watcher.told <= before:
+                        watcher.bookmark(revision)
 
     def remind(self) -> None:
         """Tell every watcher that has seen nothing for a while how far it is: in its queue, so never too far."""

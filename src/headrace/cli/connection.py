@@ -11,6 +11,9 @@ import click
 
 from headrace.cli.places import kubeconfig_path
 
+SILENT_SECONDS = 3.0  # after which a person is told that nothing is heard
+CONNECT_SECONDS = 15.0
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -47,21 +50,40 @@ async def connected(target: Target) -> AsyncIterator[tuple[Any, str]]:
     from headrace.client.errors import ApiError, Unreachable
     from headrace.client.http import Client
     from headrace.client.kubeconfig import BadKubeconfig, load
+    from headrace.client.patience import Patience
     from headrace.store.protocol import StoreError
 
     path = kubeconfig_path(target.kubeconfig, target.data_dir)
     try:
         cluster = load(path)
-        async with Client(cluster, user_agent="headrace-cli") as client:
+        patience = Patience(_once(f"{cluster.server} does not answer yet; waiting"), SILENT_SECONDS, CONNECT_SECONDS)
+        async with Client(cluster, user_agent="headrace-cli", patience=patience) as client:
             yield client, target.namespace or cluster.namespace
     except BadKubeconfig as wrong:
         raise click.ClickException(str(wrong)) from None
     except ApiError as refused:
         raise click.ClickException(f"{refused.reason or refused.code}: {refused.message}") from None
     except Unreachable as failed:
-        raise click.ClickException(f"{failed}; is it running? `headrace status` shows it") from None
+        raise _unreachable(failed) from None
     except StoreError as refused:
+        if isinstance(refused.__context__, Unreachable):  # the same, met by way of a store
+            raise _unreachable(refused.__context__) from None
         raise click.ClickException(f"{refused.reason}: {refused}") from None
+
+
+def _unreachable(failed: Exception) -> click.ClickException:
+    return click.ClickException(f"{failed}; is it running? `headrace status` shows it")
+
+
+def _once(message: str) -> Callable[[], None]:
+    """Tells it at the first call."""
+    left = [message]
+
+    def tell() -> None:
+        if left:
+            click.echo(left.pop(), err=True)
+
+    return tell
 
 
 def run(work: Awaitable[None]) -> None:

@@ -6,7 +6,6 @@ import click
 
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.groups import Named
-from headrace.cli.places import kubeconfig_path
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -32,8 +31,10 @@ def create(node: str, ttl: str, target: Target) -> None:
 async def _create(node: str, seconds: float, target: Target) -> None:
     from headrace.serve.up import join_token
 
-    async with connected(target):
-        click.echo(await join_token(kubeconfig_path(target.kubeconfig, target.data_dir), node, seconds))
+    async with connected(target) as (client, _):
+        if not client.cluster.ca_pem:
+            raise click.ClickException("the kubeconfig names no certificate authority, by which agents know the server")
+        click.echo(await join_token(client, node, seconds))
 
 
 @token.command(short_help="End a token, or all credentials of a user.")
@@ -54,11 +55,10 @@ def revoke(identifier: str | None, user: str | None, target: Target) -> None:
 async def _revoke(identifier: str | None, user: str | None, target: Target) -> None:
     from headrace.serve.revocation import end_token, end_user
 
-    path = kubeconfig_path(target.kubeconfig, target.data_dir)
-    async with connected(target):
+    async with connected(target) as (client, _):
         if user is not None:
-            await end_user(path, user)
+            await end_user(client, user)
             click.echo(f"all credentials of {user} are revoked")
         elif identifier is not None:
-            await end_token(path, identifier)
+            await end_token(client, identifier)
             click.echo("the token is revoked")

@@ -20,6 +20,7 @@ from headrace.client.credentials import Credentials
 from headrace.client.errors import ApiError, Unreachable, from_answer
 from headrace.client.exec_plugin import Credential
 from headrace.client.kubeconfig import Cluster
+from headrace.client.patience import STREAM, Patience, watching
 
 TRIES = 5
 FIRST_DELAY_SECONDS = 0.1
@@ -38,24 +39,35 @@ JSON_PATCH = "application/json-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What became of one try: an answer, or why there is none."""
+    """What became of one try: an answer, or why there is none. `timed_out`: nobody answered, or not in time."""
 
     code: int = 0
     body: bytes = b""
     headers: Mapping[str, str] | None = None
     failure: Unreachable | None = None
+    timed_out: bool = False
 
 
 class Client:
-    """Use as `async with Client(cluster) as client`. `jitter` gives a number in [0, 1)."""
+    """Use as `async with Client(cluster) as client`. `jitter` gives a number in [0, 1).
+
+    With a person's `patience` nothing is asked again that was waited for once.
+    """
 
     def __init__(
-        self, cluster: Cluster, *, user_agent: str = "headrace", jitter: Callable[[], float] = random.random
+        self,
+        cluster: Cluster,
+        *,
+        user_agent: str = "headrace",
+        jitter: Callable[[], float] = random.random,
+        patience: Patience | None = None,
     ) -> None:
         self.cluster = cluster
         self._credentials = Credentials(cluster)
         self._agent = user_agent
         self._jitter = jitter
+        self._patience = patience
+        self._connect_seconds = patience.connect_seconds if patience is not None else CONNECT_SECONDS
         self._session: aiohttp.ClientSession | None = None
         self._certificate = ""
         self._before: list[aiohttp.ClientSession] = []
@@ -78,7 +90,13 @@ class Client:
         tls = mine.tls() if mine.server.startswith("https") else True
         connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls, socket_factory=_probing_socket)
         headers = {"User-Agent": self._agent, "Accept": JSON}
-        session = aiohttp.ClientSession(mine.server, connector=connector, headers=headers, auto_decompress=True)
+        session = aiohttp.ClientSession(
+            mine.server,
+            connector=connector,
+            headers=headers,
+            auto_decompress=True,
+            trace_configs=[watching(self._patience)] if self._patience is not None else None,
+        )
         if self._session is not None:
             self._before.append(self._session)
         self._session, self._certificate = session, credential.certificate_pem
@@ -115,7 +133,7 @@ class Client:
             if attempt.code == 401 and self._credentials.can_change and not renewed:
                 renewed = True  # once and at once: nothing was done, and another credential may be had
                 continue
-            if not tries_left or not _may_repeat(method, attempt):
+            if not tries_left or not _may_repeat(method, attempt) or (attempt.timed_out and self._patience is not None):
                 break
             await asyncio.sleep(_asked_delay(attempt) or delay * (0.5 + self._jitter()))
             delay = min(delay * 2, LONGEST_DELAY_SECONDS)
@@ -126,7 +144,7 @@ class Client:
     async def _attempt(
         self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
     ) -> Attempt:
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=self._connect_seconds)
         try:
             credential = await self._credentials.current()
         except Unreachable as failure:
@@ -137,7 +155,7 @@ class Client:
                     self._credentials.refuse(credential)
                 return Attempt(response.status, await response.read(), response.headers)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return Attempt(failure=_unreachable(self.cluster.server, error))
+            return Attempt(failure=self._unreachable(error), timed_out=isinstance(error, TimeoutError))
 
     def _open(
         self,
@@ -148,6 +166,7 @@ class Client:
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
         credential: Credential,
+        kind: str = "",
     ) -> Any:
         authorization = {"Authorization": f"Bearer {credential.token}"} if credential.token else {}
         return self._use(credential).request(
@@ -159,6 +178,7 @@ class Client:
             timeout=timeout,
             allow_redirects=False,
             server_hostname=self.cluster.tls_server_name or None,
+            trace_request_ctx=kind,
         )
 
     async def stream(
@@ -169,10 +189,10 @@ class Client:
         `silence_seconds`: the longest time without a piece; None waits for ever (keep-alive probes still end a dead
         connection).
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds, sock_read=silence_seconds)
         credential = await self._credentials.current()
         try:
-            async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout, credential) as response:
+            async with self._open("GET", path, query, None, {"Accept": "*/*"}, timeout, credential, STREAM) as response:
                 if response.status == 401:
                     self._credentials.refuse(credential)
                 if response.status >= 300:
@@ -180,7 +200,16 @@ class Client:
                 async for piece in response.content.iter_any():
                     yield piece
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unreachable(self.cluster.server, error) from None
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+        words = str(error) or type(error).__name__
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            words = f"no connection within {self._connect_seconds:g} s"
+        elif isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
+            words = f"no answer within {ANSWER_SECONDS:g} s"
+        return Unreachable(f"{self.cluster.server}: {words}", sent=not never_sent)
 
     async def documents(
         self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
@@ -213,12 +242,6 @@ def _refusal(code: int, body: bytes) -> ApiError:
     except orjson.JSONDecodeError:
         decoded = None
     return from_answer(code, decoded, body.decode("utf-8", "replace"))
-
-
-def _unreachable(server: str, error: BaseException) -> Unreachable:
-    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-    words = str(error) or type(error).__name__
-    return Unreachable(f"{server}: {words}", sent=not never_sent)
 
 
 def _probing_socket(address: Any) -> socket.socket:

@@ -1,22 +1,18 @@
 """Ending credentials through the API of a running server; they are refused from the write on that ends them."""
 
 import time
-from pathlib import Path
 
 from headrace.apiserver.tokens import revoke_token, revoke_user
 from headrace.client.http import Client
-from headrace.client.kubeconfig import load
 from headrace.store.kubernetes import KubernetesStore
 
 
-async def end_token(kubeconfig: Path, identifier: str) -> None:
+async def end_token(client: Client, identifier: str) -> None:
     """One bearer or join token, by its id or its whole text. Raises NotFound, StoreError."""
     parts = identifier.split(".")
-    async with Client(load(kubeconfig)) as client:
-        await revoke_token(KubernetesStore(client), parts[1] if len(parts) > 1 else identifier)
+    await revoke_token(KubernetesStore(client), parts[1] if len(parts) > 1 else identifier)
 
 
-async def end_user(kubeconfig: Path, user: str) -> None:
+async def end_user(client: Client, user: str) -> None:
     """All that `user` has: certificates issued until now, bearer and join tokens. Raises StoreError."""
-    async with Client(load(kubeconfig)) as client:
-        await revoke_user(KubernetesStore(client), user, time.time())
+    await revoke_user(KubernetesStore(client), user, time.time())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,6 +17,9 @@ from headrace.serve import collection
 from headrace.serve.announcement import Announced, announcing
 from headrace.serve.home import Home, HomeSettings, home
 from headrace.serve.supervisor import supervise
+
+if TYPE_CHECKING:
+    from headrace.client.http import Client  # a server is none: aiohttp costs it 6 MB and a tenth of a second
 
 CERTIFICATE_LOOK_SECONDS = 0.1
 
@@ -98,18 +101,12 @@ async def _driver(settings: UpSettings, running: Coroutine[Any, Any, None]) -> N
     await running
 
 
-async def join_token(kubeconfig: Path, node: str, ttl_seconds: float = JOIN_SECONDS) -> str:
-    """A join token for one node, made through the API of the server that the kubeconfig names. Raises StoreError."""
-    # Not at the top: a server is no HTTP client of its own, and aiohttp costs it 6 MB and a tenth of a second.
-    from headrace.client.http import Client
-    from headrace.client.kubeconfig import load
+async def join_token(client: "Client", node: str, ttl_seconds: float = JOIN_SECONDS) -> str:
+    """A join token for one node, made through the API of a server. Raises StoreError."""
     from headrace.store.kubernetes import KubernetesStore
 
-    cluster = load(kubeconfig)
-    async with Client(cluster) as client:
-        store = KubernetesStore(client)
-        authority = certificate_hash(cluster.ca_pem.strip())
-        return await create_join_token(store, node, authority, time.time(), ttl_seconds)
+    authority = certificate_hash(client.cluster.ca_pem.strip())
+    return await create_join_token(KubernetesStore(client), node, authority, time.time(), ttl_seconds)
 
 
 def _told(home: Home) -> Announced:

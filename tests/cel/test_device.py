@@ -1,11 +1,11 @@
 """Selectors beside their answers: limits of admission, what they read, the reference's oddities, answers as lines."""
 
-import json
-
 import pytest
 
-from headrace.cel.answers import answer_line
-from headrace.cel.device import admission_problem, compile_selector, prepare_device
+from headrace.cel.answers import answer
+from headrace.cel.device import compile_selector, prepare_device
+from headrace.objects.validation.errors import FieldErrors
+from headrace.objects.validation.resource import validate_selectors
 from tests.cel.vectors import devices
 
 GPU = "gpu.example.com"
@@ -35,8 +35,9 @@ GPU = "gpu.example.com"
     ],
 )
 def test_admission(expression: str, cause: str | None) -> None:
-    problem = admission_problem(expression)
-    assert (problem and problem[0]) == cause
+    errors = FieldErrors()
+    validate_selectors([{"cel": {"expression": expression}}], "spec.selectors", errors)
+    assert [each.reason for each in errors.causes] == ([cause] if cause else [])
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,9 @@ def test_addresses_can_be_keys_and_are_found_and_listed_again() -> None:
     assert compile_selector(text).matches(device)
 
 
-def test_an_answer_is_one_line_with_every_field() -> None:
-    line = answer_line(json.dumps({"id": "a", "expr": "device.driver.startsWith('é')"}), devices())
-    found = json.loads(line)
-    assert "\n" not in line
+def test_an_answer_has_every_field() -> None:
+    found = answer({"id": "a", "expr": "device.driver.startsWith('é')"}, devices())
     assert set(found) >= {"id", "compile_new", "compile_stored", "output_type", "max_cost", "results", "actual_cost"}
     assert found["results"] == dict.fromkeys(devices(), False)
-    refused = json.loads(answer_line('{"id": "b", "expr": "1 +"}', devices()))
+    refused = answer({"id": "b", "expr": "1 +"}, devices())
     assert (refused["compile_new"], refused["compile_stored"], refused["results"]) == (False, False, None)

@@ -10,6 +10,7 @@ import pytest
 from headrace.api.kinds import Kind
 from headrace.objects.local import LocalStore
 from headrace.store.protocol import Invalid, StoreError
+from tests.objects.manifests import served_kind
 
 ROWS = [
     json.loads(line)
@@ -18,13 +19,6 @@ ROWS = [
 KINDS = sorted({row["kind"] for row in ROWS})
 OWN_TO_A_HOME = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 TIMES = ("lastTransitionTime", "timeAdded")
-
-
-def served_kind(store: LocalStore, obj: dict[str, Any]) -> Kind:
-    group, _, version = obj["apiVersion"].rpartition("/")
-    served = store.registry.by_kind(group, version, obj["kind"])
-    assert served is not None
-    return served.kind
 
 
 def without_own(value: Any) -> Any:
@@ -48,7 +42,7 @@ async def test_the_verdict_is_that_of_kubernetes(store: LocalStore, kind: str) -
 
 async def answer(store: LocalStore, obj: dict[str, Any]) -> tuple[int, list[str] | None, dict[str, Any] | None]:
     """Status, the fields of an Invalid, and the object that would be created."""
-    kind = served_kind(store, obj)
+    kind = served_kind(store.registry, obj)
     try:
         made = await store.create(kind, obj, "vs" if kind.namespaced else "", dry_run=True)
     except StoreError as error:

@@ -1,6 +1,5 @@
 """One question, one answer: what an expression compiles to and says of some devices (`headrace simulate cel`)."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,11 +78,6 @@ def answer(
         "results": results,
         "actual_cost": costs,
     }
-
-
-def answer_line(line: str, devices: Mapping[str, PreparedDevice]) -> str:
-    """One JSON line for one JSON line, without its end."""
-    return json.dumps(answer(json.loads(line), devices), ensure_ascii=False)
 
 
 def _compiles(expression: str, environment: EnvironmentName) -> bool:

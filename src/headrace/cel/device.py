@@ -394,22 +394,6 @@ def compile_selector(expression: str, environment: EnvironmentName = "stored") -
         raise CompileError("compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded") from None
 
 
-Problem = tuple[Literal["FieldValueTooLong", "FieldValueInvalid", "FieldValueForbidden"], str]
-
-
-def admission_problem(expression: str, environment: EnvironmentName = "new") -> Problem | None:
-    """Why the API refuses a selector, as a cause and its message; None for one that it takes."""
-    if len(expression.encode()) > EXPRESSION_BYTES:
-        return "FieldValueTooLong", f"may not be more than {EXPRESSION_BYTES} bytes"
-    try:
-        selector = compile_selector(expression, environment)
-    except CompileError as error:
-        return "FieldValueInvalid", error.detail
-    if selector.max_cost > COST_LIMIT:
-        return "FieldValueForbidden", "too complex, exceeds cost limit"
-    return None
-
-
 def with_hint(message: str) -> str:
     """A run-time error's text as the scheduler shows it: a missing key gets Kubernetes' hint."""
     if "no such key:" not in message:

@@ -1,1 +1,1 @@
-"""The web page. Empty until its issue; it will read the API only."""
+"""The web page, which reads the API only. There is none yet."""

@@ -76,11 +76,6 @@ class Registry:
     def of(self, kind: Kind) -> Served | None:
         return self.served.get((kind.group, kind.version, kind.plural))
 
-    def by_kind(self, group: str, version: str, kind: str) -> Served | None:
-        """By the words of a manifest: apiVersion's parts and kind."""
-        found = (each for each in self.served.values() if each.kind.kind == kind)
-        return next((each for each in found if (each.kind.group, each.kind.version) == (group, version)), None)
-
     def all(self) -> Iterable[Served]:
         return self.served.values()
 

@@ -50,20 +50,6 @@ STATES: Final[Mapping[tuple[State, str], State]] = {
 """The same of a ResourceScalingAction."""
 
 
-def path(before: Sync, after: Sync) -> tuple[Sync, ...]:
-    """The shortest way along the arrows, both ends included: what was passed through between two looks."""
-    ways: list[tuple[Sync, ...]] = [(before,)]
-    seen = {before}
-    for way in ways:
-        if way[-1] == after:
-            return way
-        for (start, _), end in SYNC.items():
-            if start == way[-1] and end not in seen:
-                seen.add(end)
-                ways.append((*way, end))
-    raise AssertionError(f"no way from {before} to {after}")
-
-
 def diagram(table: Mapping[tuple[State, str], State] | Mapping[tuple[Sync, str], Sync], first: str) -> Iterable[str]:
     """Lines of a Mermaid state diagram."""
     yield "stateDiagram-v2"

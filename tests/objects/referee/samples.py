@@ -9,6 +9,7 @@ import yaml
 from headrace.api.kinds import Kind
 from headrace.client.http import Client
 from headrace.objects.builtin import built_in_registry
+from tests.objects.manifests import served_kind
 
 SAMPLES: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "samples.yaml").read_text()))
 NAMESPACE = "default"
@@ -22,10 +23,7 @@ class Servers:
 
 
 def kind_of(obj: dict[str, Any]) -> Kind:
-    group, _, version = obj["apiVersion"].rpartition("/")
-    served = REGISTRY.by_kind(group, version, obj["kind"])
-    assert served is not None
-    return served.kind
+    return served_kind(REGISTRY, obj)
 
 
 def named(obj: dict[str, Any]) -> dict[str, Any]:

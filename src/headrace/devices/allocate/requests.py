@@ -17,7 +17,6 @@ Json = Mapping[str, Any]
 
 NOTHING: Mapping[str, Any] = {}
 RESULTS_PER_CLAIM = 32
-LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from headrace.node.runtimes.process import ProcessRuntime
 from headrace.node.runtimes.protocol import RuntimeUnavailable
 
 RECORD = "runtime"  # in the data directory: `process`, or `podman SOCKET`
-PROBE_SECONDS = 2.0
 
 Chosen = ProcessRuntime | PodmanRuntime
 

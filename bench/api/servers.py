@@ -51,17 +51,18 @@ def _cpu(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def headrace(*, controllers: bool = False, profile: Path | None = None) -> Iterator[Side]:
+def headrace(*, controllers: bool = False, profile: Path | None = None, python: str = sys.executable) -> Iterator[Side]:
     """`headrace server --no-controllers --no-agents`: what kube-apiserver and etcd are, and nothing more.
 
     `controllers`: with them and the agents' port, as in `headrace up`. `profile`: a file for cProfile's statistics.
+    `python`: the interpreter that serves.
     """
     with tempfile.TemporaryDirectory() as directory:
         state = Path(directory) / "up.json"
         began = time.monotonic()
         process = subprocess.Popen(
             [
-                *(sys.executable, *(("-m", "cProfile", "-o", str(profile)) if profile else ())),
+                *(python, *(("-m", "cProfile", "-o", str(profile)) if profile else ())),
                 *("-m", "headrace.cli", "server"),
                 *(("--controllers", "--agents") if controllers else ("--no-controllers", "--no-agents")),
                 *("--port", "0", "--agents-port", "0", "--data-dir", directory, "--log-level", "error"),

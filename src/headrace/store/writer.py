@@ -20,6 +20,8 @@ from headrace.store.protocol import StoreError, TooBusy, Unavailable
 
 BATCH_WRITES = 256
 BATCH_BYTES = 8 * 1024 * 1024
+LONE_COMMITS = 8
+"""After so many commits of one write each, a writer is taken to be the only one, and committed for at once."""
 
 Waiting = tuple[Request, "asyncio.Future[int]"]
 
@@ -53,6 +55,8 @@ class Writer:
         self._waiting: deque[Waiting] = deque()
         self._alone = 0  # so many of those that wait are committed each by itself
         self._engaged = False
+        self._lone = 0  # the last so many commits had one write each
+        self._same_turn = False  # the loop has not turned since a write was committed for at once
         self._unanswered = 0
         self._stopped: StoreError | None = None
         self._drained: asyncio.Event | None = None
@@ -68,7 +72,7 @@ class Writer:
         self._waiting.append((request, answer))
         if not self._engaged:
             self._engaged = True
-            self._loop.call_soon(self._next)  # not at once: whoever else is ready now shares the sync
+            self._begin()
         return await answer
 
     async def close(self) -> None:
@@ -80,6 +84,22 @@ class Writer:
             await self._drained.wait()
         await asyncio.to_thread(self._disk.end)
 
+    def _begin(self) -> None:
+        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other: a turn of
+        the loop costs as much as the statements do.
+        """
+        if self._lone >= LONE_COMMITS and not self._same_turn:
+            self._same_turn = True
+            self._loop.call_soon(self._turned)
+            self._next()
+            return
+        if self._same_turn:
+            self._lone = 0  # it was not the only one
+        self._loop.call_soon(self._next)
+
+    def _turned(self) -> None:
+        self._same_turn = False
+
     def _next(self) -> None:
         """One commit a turn of the loop, until the thread has something to do or nothing is left."""
         if not self._waiting:
@@ -88,6 +108,7 @@ class Writer:
                 self._drained.set()
             return
         waiting = self._next_batch()
+        self._lone = self._lone + 1 if len(waiting) == 1 else 0
         if isinstance(self._stopped, Stopped):
             self._refuse(waiting, self._stopped)
         elif self._prepare(waiting):

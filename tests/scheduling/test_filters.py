@@ -8,7 +8,7 @@ from headrace.api import node_selectors
 from headrace.api.taints import tolerates, untolerated
 from headrace.scheduling.filters import host_ports, matches_placement, ports_conflict, summary
 
-NODE = {"metadata": {"name": "node-a", "labels": {"disk": "ssd", "gen": "3"}}, "spec": {}}
+NODE = {"metadata": {"name": "node-a", "labels": {"disk": "ssd", "gen": "3", "build": "1_0"}}, "spec": {}}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,11 @@ def test_only_taints_that_keep_away_count():
         ({"key": "gen", "operator": "Gt", "values": ["2"]}, True),
         ({"key": "gen", "operator": "Lt", "values": ["2"]}, False),
         ({"key": "disk", "operator": "Gt", "values": ["2"]}, False),
+        ({"key": "build", "operator": "Gt", "values": ["5"]}, False),
+        ({"key": "build", "operator": "Lt", "values": ["50"]}, False),
+        ({"key": "gen", "operator": "Gt", "values": ["1_0"]}, False),
+        ({"key": "gen", "operator": "Gt", "values": ["-" + "0" * 5000 + "2"]}, True),
+        ({"key": "gen", "operator": "Lt", "values": ["9" * 5000]}, False),
         ({"key": "disk", "operator": "Like", "values": ["s"]}, False),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.api.objects import Fields, metadata, name_of
+from headrace.api.selectors import int64
 
 
 def matches(selector: Fields, node: Fields) -> bool:
@@ -45,8 +46,7 @@ def _holds(requirement: Fields, values: Mapping[str, str]) -> bool:
 
 
 def _compare(found: str | None, wanted: Sequence[Any], *, greater: bool) -> bool:
-    try:
-        left, right = int(found or ""), int(wanted[0])
-    except (ValueError, IndexError):
+    left, right = int64(found or ""), int64(str(wanted[0])) if wanted else None
+    if left is None or right is None:
         return False
     return left > right if greater else left < right

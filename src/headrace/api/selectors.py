@@ -35,10 +35,10 @@ class Requirement:
             case "!":
                 return value is None
             case "gt" | "lt":
-                if value is None or not _INTEGER.fullmatch(value):
+                number, bound = int64(value or ""), int64(self.values[0])
+                if number is None or bound is None:
                     return False
-                bound = int(self.values[0])
-                return int(value) > bound if self.operator == "gt" else int(value) < bound
+                return number > bound if self.operator == "gt" else number < bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,17 @@ class Selector:
         return True
 
 
+def int64(text: str) -> int | None:
+    """As Go's ParseInt(text, 10, 64) reads it, None where that refuses. (Python's int() takes more, such as `1_0`.)"""
+    match = _INTEGER.fullmatch(text)
+    found = int(match[1] + match[2]) if match else None
+    return found if found is not None and -(2**63) <= found < 2**63 else None
+
+
 EVERYTHING = Selector()
 NOTHING = Selector(nothing=True)
 
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -176,7 +183,7 @@ def _requirement(tokens: list[str], at: int) -> tuple[Requirement, int]:
         value, at = _single(tokens, at + 1)
         _check_value(key, value)
         if operator in ("<", ">"):
-            if not _INTEGER.fullmatch(value):
+            if int64(value) is None:
                 raise BadSelector(
                     f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": '
                     "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -3,16 +3,13 @@
 A selector that does not parse is an error, never a mismatch. Source: component-helpers, nodeaffinity.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.api.selectors import label_value_errors, qualified_name_errors
+from headrace.api.selectors import int64, label_value_errors, qualified_name_errors
 
 Json = Mapping[str, Any]
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64 = range(-(2**63), 2**63)
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 
@@ -79,13 +76,10 @@ def _label_matches(requirement: Json, labels: Json) -> bool:
         return actual in values
     if operator == "NotIn":
         return actual is None or actual not in values
-    if actual is None or not _is_int64(actual):
+    number, bound = int64(actual or ""), int64(values[0])
+    if number is None or bound is None:
         return False
-    return int(actual) > int(values[0]) if operator == "Gt" else int(actual) < int(values[0])
-
-
-def _is_int64(text: str) -> bool:
-    return _INTEGER.fullmatch(text) is not None and int(text) in _INT64
+    return number > bound if operator == "Gt" else number < bound
 
 
 def _quoted(values: Sequence[str] | None) -> str:
@@ -135,7 +129,7 @@ def _label_errors(requirement: Json, where: str) -> list[str]:
             f'{where}.values[{index}]: Invalid value: "{value}": '
             "for 'Gt', 'Lt' operators, the value must be an integer"
             for index, value in enumerate(values)
-            if not _is_int64(value)
+            if int64(value) is None
         ]
     found += [
         f'{where}.values[{index}][{key}]: Invalid value: "{value}": {"; ".join(wrong)}'

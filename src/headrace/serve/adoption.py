@@ -50,7 +50,6 @@ async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> 
         amounts["cpu"] = written(CPU, limits.cpu_milli)
     if limits.memory_bytes is not None:
         amounts["memory"] = written(MEMORY, limits.memory_bytes)
-    called = re.sub(r"[^a-z0-9-]+", "-", str(found["Name"]).lower()).strip("-")[:63] or "adopted"
     container: dict[str, Any] = {"name": "main", "image": found["ImageName"], "imagePullPolicy": "Never"}
     if amounts:
         container["resources"] = {"requests": amounts, "limits": amounts}
@@ -58,12 +57,17 @@ async def pod_for(name: str, node: str, socket: Path | None, on_delete: str) -> 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": called,
+            "name": pod_name(str(found["Name"])),
             "labels": {"headrace.dev/managed": "true", ADOPTED_LABEL: "true"},
             "annotations": {ADOPTED: found["Id"], ON_DELETE: on_delete},
         },
         "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container]},
     }
+
+
+def pod_name(container: str) -> str:
+    """The container's name as far as it can be a Pod's: a label of DNS (RFC 1123)."""
+    return re.sub(r"[^a-z0-9-]+", "-", container.lower()).strip("-")[:63].rstrip("-") or "adopted"
 
 
 def is_same(pod: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -220,3 +220,58 @@ async def test_a_validation_for_a_pod_that_goes_leaves_nothing_behind():
         await here.store.delete(POD, "web", "default", Deletion(grace_seconds=0))
         await here.settle(11)
         assert (await here.store.list(CAPACITY_RESERVATION)).items == []
+
+
+class OverALine:
+    """The store as those have it whose reads take a moment: what was read may be old by the next step."""
+
+    def __init__(self, store):
+        self._store = store
+
+    async def get(self, *place):
+        found = await self._store.get(*place)
+        await asyncio.sleep(0.01)
+        return found
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def desired(cpu=0, memory=0):
+    return wire.UpdateDesiredStateRequest(workload_id=WEB, cpu_limit=cpu, memory_limit=memory)
+
+
+async def test_of_two_that_change_cpu_and_memory_at_once_both_are_recorded_20_of_20():
+    async with scene() as here:
+        await here.pod("web", 1000, 256)
+        service = ResizeServices(OverALine(here.store), wall=wall)
+        for times in range(1, 21):
+            cpu, memory = 1 + times % 2, 256 + times
+            answers = await asyncio.gather(
+                service.update_desired(desired(cpu=cpu)), service.update_desired(desired(memory=memory))
+            )
+            assert all(answer.success for answer in answers)
+            pod = await here.store.get(POD, "web", "default")
+            assert pod["spec"]["containers"][0]["resources"]["limits"] == {"cpu": str(cpu), "memory": f"{memory}Mi"}
+            await here.settle()
+
+
+async def test_a_pod_that_changes_before_every_attempt_ends_the_call_after_some():
+    async with scene() as here:
+        await here.pod("web", 1000, 256)
+
+        class Busy(OverALine):
+            async def get(self, *place):
+                found = await super().get(*place)
+                count = int((found["metadata"].get("annotations") or {}).get("count", 0)) + 1
+                await self._store.patch(
+                    POD, "web", "default", fields={"metadata": {"annotations": {"count": str(count)}}}
+                )
+                return found
+
+        with pytest.raises(ServiceError) as error:
+            await ResizeServices(Busy(here.store), wall=wall).update_desired(desired(cpu=2))
+        assert (error.value.code, error.value.message) == (
+            "UNAVAILABLE",
+            "workload 'default/web/app': its Pod was changed by others 5 times in between; ask again",
+        )

@@ -17,7 +17,7 @@ from headrace.ledger.pods import contribution
 from headrace.resize import workload
 from headrace.resize.actions_plan import BEGINNINGS, is_finished
 from headrace.resize.sync import SYNC_NUMBERS
-from headrace.store.protocol import AlreadyExists, Invalid, NotFound, Refused, Store, StoreError
+from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, Store, StoreError
 from headrace.wire.generated import resize_pb2 as wire
 
 MIB = 1024 * 1024
@@ -115,22 +115,34 @@ class ResizeServices:
     async def update_desired(self, request: wire.UpdateDesiredStateRequest) -> wire.UpdateDesiredStateResponse:
         """Recorded, not yet admitted: the answer's sync_state says how far it is."""
         target = wanted(request.cpu_limit, request.memory_limit, request.cpu_milli, request.memory_bytes)
-        place = await self._place(request.workload_id)
-        resources = workload.resized(place.pod, place.container, target)
-        field = workload.field_of(place.pod, place.container)
-        fields = {"spec": {field: [{"name": place.container, "resources": resources}]}}
-        pod = place.pod
         try:
-            pod = await self._store.patch(
-                POD, name_of(pod), namespace_of(pod), fields=fields, subresource="resize", strategic=True
-            )
+            pod, container = await self._desire(request.workload_id, target)
         except Invalid as wrong:
             failed = wire.ResourceSyncState.State.FAILED
             told = f"Resource Validation Failed: {wrong}"
             return wire.UpdateDesiredStateResponse(success=False, sync_state=failed, message=told)
-        judged = workload.judge(pod, place.container, await self._node(pod))
+        judged = workload.judge(pod, container, await self._node(pod))
         return wire.UpdateDesiredStateResponse(
             success=True, sync_state=_sync(judged.sync), message=judged.message, revision=int(version_of(pod) or 0)
+        )
+
+    async def _desire(self, id: str, target: Amounts) -> tuple[Object, str]:
+        """The Pod with these limits desired. What is not in `target` stays what it is in the write, not before it."""
+        for _ in range(ATTEMPTS):
+            place = await self._place(id)
+            pod, name = place.pod, place.container
+            given = {"name": name, "resources": workload.resized(pod, name, target)}
+            fields = {"spec": {workload.field_of(pod, name): [given]}}
+            at = (POD, name_of(pod), namespace_of(pod))
+            try:
+                changed = await self._store.patch(
+                    *at, fields=fields, version=version_of(pod), subresource="resize", strategic=True
+                )
+            except Conflict:
+                continue
+            return changed, name
+        raise ServiceError(
+            "UNAVAILABLE", f"workload {id!r}: its Pod was changed by others {ATTEMPTS} times in between; ask again"
         )
 
     async def report_actual(self, request: wire.ReportActualStateRequest) -> wire.ReportActualStateResponse:

@@ -1,6 +1,7 @@
 """Who writes alone is committed for at once, and shares its sync again as soon as it is not alone."""
 
 import asyncio
+
 import pytest
 
 from headrace.store.committer import Committer

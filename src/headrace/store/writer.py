@@ -1,4 +1,5 @@
-"""Group commit. What waits goes into one transaction and shares one sync; first come, first in.
+"""Group commit. What waits goes into one transaction and shares one sync; first come, first in. A lone writer is not
+kept waiting for others.
 
 The statements run on the event loop, only what waits for the disk in a thread: a commit's statements take microseconds,
 and handing the interpreter to and fro for each of them cost more than they do. From when work is handed to the disk's
@@ -85,8 +86,8 @@ class Writer:
         await asyncio.to_thread(self._disk.end)
 
     def _begin(self) -> None:
-        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other: a turn of
-        the loop costs as much as the statements do.
+        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other, because a
+        turn costs as much as the statements do.
         """
         if self._lone >= LONE_COMMITS and not self._same_turn:
             self._same_turn = True

@@ -86,7 +86,7 @@ class Writer:
         await asyncio.to_thread(self._disk.end)
 
     def _begin(self) -> None:
-        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other, because a
+        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other, since a
         turn costs as much as the statements do.
         """
         if self._lone >= LONE_COMMITS and not self._same_turn:

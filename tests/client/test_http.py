@@ -1,15 +1,21 @@
 """When a request is sent again, and when never: against a server that answers as it is told."""
 
 import asyncio
+import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 import pytest
 
+from headrace.api.kinds import POD
 from headrace.client import http
 from headrace.client.errors import ApiError, Unreachable
+from headrace.client.exec_plugin import Credential
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster
+from headrace.store.kubernetes import KubernetesStore
+from headrace.store.protocol import Unavailable
 
 DROP = ""
 
@@ -136,3 +142,59 @@ async def test_a_stream_that_breaks_or_falls_silent_is_unreachable(server: tuple
     with pytest.raises(Unreachable):
         await read(seen.append)
     assert seen == [1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("<html>log in first</html>", id="a page for people"),
+        pytest.param('{"items": ', id="half an answer"),
+    ],
+)
+async def test_what_is_no_json_is_no_answer(server: tuple[Scripted, Client], said: str) -> None:
+    """A proxy may answer in the server's place; whoever watches goes on trying."""
+    scripted, client = server
+    scripted.script = [answer(200, said), chunked(said + "\n")]
+    with pytest.raises(Unreachable, match="the answer is no JSON"):
+        await client.request("GET", "/x")
+    with pytest.raises(Unreachable, match="the answer is no JSON"):
+        [document async for document in client.documents("/x")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("[]", id="a list"),
+        pytest.param("{}", id="an event of no type"),
+        pytest.param('{"type": "ADDED"}', id="an event of nothing"),
+        pytest.param('{"type": "ADDED", "object": {"metadata": "web"}}', id="an object without metadata"),
+        pytest.param('{"items": [null]}', id="a list of nothing"),
+    ],
+)
+async def test_an_answer_that_is_no_object_counts_as_none(server: tuple[Scripted, Client], said: str) -> None:
+    scripted, client = server
+    store = KubernetesStore(client)
+    scripted.script = [chunked(said + "\n"), answer(200, said if "items" in said else "[]")]
+    with pytest.raises(Unavailable):
+        [event async for event in store.watch(POD, since="1")]
+    with pytest.raises(Unavailable):
+        await store.list(POD)
+
+
+async def test_sessions_of_certificates_that_were_renewed_are_closed_once_nothing_runs_on_them(
+    server: tuple[Scripted, Client],
+) -> None:
+    """An exec plug-in may hand out a new client certificate every few minutes, for as long as an agent runs."""
+    scripted, client = server
+    numbers = itertools.count()
+    renewing = dataclasses.replace(
+        client.cluster, good_until=0.0, renew=lambda: Credential("", f"CERT {next(numbers)}", "", 0.0)
+    )
+    scripted.script = [chunked('{"n": 1}\n', end=False)] + [answer(200)] * 5
+    async with Client(renewing) as other:
+        async with aclosing(other.documents("/watch")) as watch:
+            await anext(watch)
+            for _ in range(5):
+                await other.request("GET", "/x")
+            assert len(other._before) == 1  # the stream's
+        assert not other._before

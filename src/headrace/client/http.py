@@ -7,8 +7,8 @@ import asyncio
 import dataclasses
 import random
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +28,7 @@ LONGEST_DELAY_SECONDS = 5.0
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 CONNECTIONS = 64
+SHOWN_BYTES = 200
 # A partition is noticed in about a minute even on a stream that is silent: keep-alive probes, then the user timeout.
 PROBE_IDLE_SECONDS, PROBE_EVERY_SECONDS, PROBES = 30, 10, 3
 
@@ -46,6 +47,15 @@ class Attempt:
     headers: Mapping[str, str] | None = None
     failure: Unreachable | None = None
     timed_out: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """What goes over one client certificate. `in_use` counts its requests and streams."""
+
+    http: aiohttp.ClientSession
+    certificate: str
+    in_use: int = 0
 
 
 class Client:
@@ -68,23 +78,35 @@ class Client:
         self._jitter = jitter
         self._patience = patience
         self._connect_seconds = patience.connect_seconds if patience is not None else CONNECT_SECONDS
-        self._session: aiohttp.ClientSession | None = None
-        self._certificate = ""
-        self._before: list[aiohttp.ClientSession] = []
+        self._session: _Session | None = None
+        self._before: list[_Session] = []
 
     async def __aenter__(self) -> Self:
-        self._use(await self._credentials.current())
+        self._session_of(await self._credentials.current())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for session in (*self._before, *([self._session] if self._session else ())):
-            await session.close()
+            await session.http.close()
 
-    def _use(self, credential: Credential) -> aiohttp.ClientSession:
-        """A session is bound to its client certificate; what still runs on an older one goes on there."""
-        if self._session is not None and credential.certificate_pem == self._certificate:
+    @asynccontextmanager
+    async def _using(self, credential: Credential) -> AsyncIterator[aiohttp.ClientSession]:
+        """A session is bound to its client certificate; what still runs on an older one goes on there, to its end."""
+        session = self._session_of(credential)
+        session.in_use += 1
+        try:
+            yield session.http
+        finally:
+            session.in_use -= 1
+            idle = [each for each in self._before if not each.in_use]
+            self._before = [each for each in self._before if each.in_use]
+            for each in idle:
+                await each.http.close()
+
+    def _session_of(self, credential: Credential) -> _Session:
+        if self._session is not None and credential.certificate_pem == self._session.certificate:
             return self._session
         mine = dataclasses.replace(self.cluster, certificate_pem=credential.certificate_pem, key_pem=credential.key_pem)
         tls = mine.tls() if mine.server.startswith("https") else True
@@ -99,8 +121,8 @@ class Client:
         )
         if self._session is not None:
             self._before.append(self._session)
-        self._session, self._certificate = session, credential.certificate_pem
-        return session
+        self._session = _Session(session, credential.certificate_pem)
+        return self._session
 
     async def request(
         self,
@@ -115,7 +137,7 @@ class Client:
         """The decoded answer. Raises ApiError, Unreachable."""
         data = None if body is None else orjson.dumps(body)
         answer = await self._answered(method, path, query, data, {"Content-Type": content_type, "Accept": accept})
-        return orjson.loads(answer.body) if answer.body else None
+        return self._decoded(answer.body) if answer.body else None
 
     async def text(self, path: str, *, query: Mapping[str, str] | None = None) -> str:
         """A text answer of a GET."""
@@ -157,29 +179,34 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return Attempt(failure=self._unreachable(error), timed_out=isinstance(error, TimeoutError))
 
-    def _open(
+    @asynccontextmanager
+    async def _open(
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None,
         data: bytes | None,
         headers: Mapping[str, str],
-        timeout: aiohttp.ClientTimeout,
+        within: aiohttp.ClientTimeout,
         credential: Credential,
         kind: str = "",
-    ) -> Any:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         authorization = {"Authorization": f"Bearer {credential.token}"} if credential.token else {}
-        return self._use(credential).request(
-            method,
-            path,
-            params=query,
-            data=data,
-            headers={**headers, **authorization},
-            timeout=timeout,
-            allow_redirects=False,
-            server_hostname=self.cluster.tls_server_name or None,
-            trace_request_ctx=kind,
-        )
+        async with (
+            self._using(credential) as session,
+            session.request(
+                method,
+                path,
+                params=query,
+                data=data,
+                headers={**headers, **authorization},
+                timeout=within,
+                allow_redirects=False,
+                server_hostname=self.cluster.tls_server_name or None,
+                trace_request_ctx=kind,
+            ) as response,
+        ):
+            yield response
 
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, silence_seconds: float | None = None
@@ -221,7 +248,15 @@ class Client:
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     if line:
-                        yield orjson.loads(line)
+                        yield self._decoded(line)
+
+    def _decoded(self, text: bytes) -> Any:
+        """Somebody between us and the server may answer in its place, with a page for people."""
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            shown = text[:SHOWN_BYTES].decode(errors="replace")
+            raise Unreachable(f"{self.cluster.server}: the answer is no JSON: {shown!r}", sent=True) from None
 
 
 def _may_repeat(method: str, attempt: Attempt) -> bool:

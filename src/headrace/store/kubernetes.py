@@ -36,6 +36,8 @@ WATCH_SECONDS = 300  # the server ends a watch after this; it is resumed, so a s
 SILENCE_SECONDS = WATCH_SECONDS + 30.0
 NO_DELETION = Deletion()
 DRY_RUN = {"dryRun": "All"}
+EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+SHOWN = 200
 INSUFFICIENT = "InsufficientCapacity"
 
 
@@ -59,7 +61,7 @@ class KubernetesStore:
             query["continue"] = resume
         answer = await self._object("GET", collection_path(kind, namespace), query=query)
         metadata = answer.get("metadata") or {}
-        items = [_typed(kind, item) for item in answer.get("items") or ()]
+        items = [_answered(kind, item) for item in answer.get("items") or ()]
         return Listing(
             items,
             str(metadata.get("resourceVersion", "")),
@@ -94,9 +96,13 @@ class KubernetesStore:
                 self._client.documents(path, query=query, silence_seconds=SILENCE_SECONDS)
             ) as documents:
                 async for document in documents:
-                    if document["type"] == "ERROR":
-                        raise from_answer(500, document["object"], "watch error")
-                    yield WatchEvent(document["type"], _typed(kind, document["object"]))
+                    said: Any = document if isinstance(document, dict) else {}
+                    type, obj = said.get("type"), said.get("object")
+                    if type == "ERROR":
+                        raise from_answer(500, obj, "watch error")
+                    if type not in EVENTS:
+                        raise Unavailable(f"watch of {kind.resource}: {str(document)[:SHOWN]!r} is no event")
+                    yield WatchEvent(type, _answered(kind, obj))
         except (ApiError, Unreachable) as error:
             raise store_error(error) from None
 
@@ -161,8 +167,9 @@ class KubernetesStore:
             answer = await self._client.request(method, path, query=query, body=body, content_type=content_type)
         except (ApiError, Unreachable) as error:
             raise store_error(error) from None
-        found: Object = answer
-        return found
+        if not isinstance(answer, dict):
+            raise Unavailable(f"{method} {path}: {str(answer)[:SHOWN]!r} is no object")
+        return answer
 
 
 def _path(kind: Kind, namespace: str, name: str, subresource: str | None = None) -> str:
@@ -179,6 +186,13 @@ def _selection(labels: str, fields: str) -> dict[str, str]:
     if fields:
         query["fieldSelector"] = fields
     return query
+
+
+def _answered(kind: Kind, obj: Any) -> Object:
+    """Raises Unavailable: what has no metadata was not said by a Kubernetes server, and may be said otherwise next."""
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+        raise Unavailable(f"{kind.resource}: {str(obj)[:SHOWN]!r} is no {kind.kind}")
+    return _typed(kind, obj)
 
 
 def _typed(kind: Kind, obj: Object) -> Object:

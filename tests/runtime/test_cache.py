@@ -196,3 +196,61 @@ async def test_an_own_write_is_seen_when_the_watch_has_told_it(ordered):
         await asyncio.sleep(1)
         assert calls == ["made", "gone"]
         assert informer._awaited == {}
+
+
+async def test_a_handler_that_fails_about_one_object_is_told_of_it_again_and_meanwhile_of_all_others():
+    store = await a_store()
+    informers = informers_of(store)
+    informer = informers.of(CONFIG_MAP)
+    told, also_told = [], []
+
+    def handler(before, after):
+        states = tuple(each and each["data"]["color"] for each in (before, after))
+        told.append((name_of(after or before), *states))
+        if states[1] == "odd":
+            raise KeyError("no such color")
+
+    informer.subscribe(handler)
+    informer.subscribe(lambda before, after: also_told.append(name_of(after or before)))
+    await put(store, "a")
+    await put(store, "b", "odd")
+    with structlog.testing.capture_logs() as logs:
+        async with Running(informers):
+            await paint(store, "a", "blue")
+            await paint(store, "a", "odd")
+            await asyncio.sleep(600)
+            failures = [each for each in logs if each["log_level"] == "error"]
+            assert {(each["key"], type(each["exc_info"])) for each in failures} == {
+                ("default/a", KeyError),
+                ("default/b", KeyError),
+            }
+            assert 20 < len(failures) < 100  # again and again, with growing delay
+            assert {each for each in told if each[0] == "b"} == {("b", None, "odd")}
+            assert also_told == ["a", "b", "a", "a"]
+            told.clear()
+            await paint(store, "a", "green")
+            await store.delete(CONFIG_MAP, "b", "default")
+            await asyncio.sleep(600)
+    assert told == [("a", "blue", "green")]  # from where it last heard of it; of b it never did
+    assert len([each for each in logs if each["log_level"] == "error"]) == len(failures)
+
+
+@pytest.mark.parametrize("value", [None, 7, [["x"]]], ids=["no values", "a number", "what is no key"])
+async def test_an_object_that_an_index_cannot_take_is_in_it_once_it_can(value):
+    store = await a_store()
+    informers = informers_of(store)
+    informer = informers.of(CONFIG_MAP)
+    informer.add_index("color", lambda obj: value if obj["data"]["color"] == "odd" else (obj["data"]["color"],))
+    await put(store, "a", "odd")
+    await put(store, "b")
+    with structlog.testing.capture_logs() as logs:
+        async with Running(informers):
+            assert [name_of(each) for each in informer.indexed("color", "red")] == ["b"]
+            await paint(store, "a", "red")
+            await asyncio.sleep(1)
+            assert sorted(name_of(each) for each in informer.indexed("color", "red")) == ["a", "b"]
+            await paint(store, "b", "odd")
+            await asyncio.sleep(1)
+            assert [name_of(each) for each in informer.indexed("color", "red")] == ["a"]
+            assert len(informer) == 2
+    assert [each["key"] for each in logs if each["log_level"] == "error"] == ["default/a", "default/b"]

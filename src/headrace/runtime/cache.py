@@ -6,7 +6,7 @@ The state is a little behind the store; a write made from it carries the version
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -38,8 +38,26 @@ class _Awaited:
     call: Callable[[], None]
 
 
+@dataclass(slots=True, eq=False)
+class _Owed:
+    """A handler failed about an object. `before`: what it was last told of it without failing."""
+
+    before: Object | None
+    timer: asyncio.TimerHandle
+
+
+@dataclass(slots=True, eq=False)
+class _Listener:
+    handler: Handler
+    owed: dict[str, _Owed] = field(default_factory=dict)
+
+
 class Informer:
-    """One kind, listed and watched. Index functions and handlers must not raise and must not wait.
+    """One kind, listed and watched. Index functions and handlers must not wait.
+
+    What they raise about one object is logged and concerns that object alone: a handler is told of it again, with
+    growing delay and from where it last heard of it; an index function is pure, so the object is in no such index until
+    it changes. A fault of the informer itself is raised by `run`: nobody may go on with a cache that is wrong.
 
     `ordered`: whether resourceVersions of this home may be compared as numbers (ours: one counter, so yes).
     """
@@ -65,7 +83,9 @@ class Informer:
         self._indexers: dict[str, Callable[[Object], Iterable[str]]] = {}
         self._indexes: dict[str, dict[str, dict[str, None]]] = {}
         self._views: dict[type, Views[Any]] = {}
-        self._handlers: list[Handler] = []
+        self._listeners: list[_Listener] = []
+        self._failures = Backoff(random)
+        self._ended = False
         self._awaited: dict[str, list[_Awaited]] = {}
         self._recent: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._revision = ""
@@ -118,9 +138,10 @@ class Informer:
 
     def subscribe(self, handler: Handler) -> None:
         """The handler is told of every object that is known already as new, then of each change."""
-        self._handlers.append(handler)
-        for obj in tuple(self._objects.values()):
-            handler(None, obj)
+        listener = _Listener(handler)
+        self._listeners.append(listener)
+        for key, obj in tuple(self._objects.items()):
+            self._tell(listener, key, None, obj)
 
     # Waiting for one's own writes
 
@@ -131,7 +152,7 @@ class Informer:
         """
         key = key_of(written)
         awaited = _Awaited(version_of(written), uid_of(written), deleted, self._lists_started, call)
-        if self._is_seen(key, awaited):
+        if self._ended or self._is_seen(key, awaited):
             return True
         self._awaited.setdefault(key, []).append(awaited)
         return False
@@ -168,16 +189,27 @@ class Informer:
 
         Each time that ends without a single event doubles the pause before the next.
         """
-        while True:
-            try:
-                if not self._revision:
-                    await self._list()
-                await self._watch()
-            except Gone:
-                self._revision = ""
-            except StoreError as error:
-                self._log.warning("watch failed", error=str(error))
-            await self._clock.sleep(self._backoff.failed(""))
+        try:
+            while True:
+                try:
+                    if not self._revision:
+                        await self._list()
+                    await self._watch()
+                except Gone:
+                    self._revision = ""
+                except StoreError as error:
+                    self._log.warning("watch failed", error=str(error))
+                await self._clock.sleep(self._backoff.failed(""))
+        finally:
+            for owed in [owed for listener in self._listeners for owed in listener.owed.values()]:
+                owed.timer.cancel()
+
+    def end(self) -> None:
+        """The kind is served no more: whoever waits for a write of its own to be seen goes on."""
+        self._ended = True
+        waiting, self._awaited = self._awaited, {}
+        for awaited in [each for several in waiting.values() for each in several]:
+            awaited.call()
 
     async def _list(self) -> None:
         self._lists_started += 1
@@ -242,13 +274,45 @@ class Informer:
         if before is not None and (after is None or uid_of(after) != uid_of(before)):
             for views in self._views.values():
                 views.forget(uid_of(before))
-        for handler in self._handlers:
-            handler(before, after)
+        for listener in self._listeners:
+            self._tell(listener, key, before, after)
+
+    def _tell(self, listener: _Listener, key: str, before: Object | None, after: Object | None) -> None:
+        owed = listener.owed.pop(key, None) if listener.owed else None
+        if owed is not None:
+            owed.timer.cancel()
+            before = owed.before
+        try:
+            if before is not None or after is not None:
+                listener.handler(before, after)
+        except Exception as error:  # a fault about one object must not stop the others
+            name = getattr(listener.handler, "__qualname__", "")
+            delay = self._failures.failed(f"{name} {key}")
+            timer = asyncio.get_running_loop().call_later(delay, self._tell_again, listener, key)
+            listener.owed[key] = _Owed(before, timer)
+            self._log.error("change not handled", key=key, handler=name, retry_seconds=round(delay, 3), exc_info=error)
+        else:
+            if owed is not None:
+                self._failures.succeeded(f"{getattr(listener.handler, '__qualname__', '')} {key}")
+
+    def _tell_again(self, listener: _Listener, key: str) -> None:
+        self._tell(listener, key, None, self._objects.get(key))
+
+    def _values(self, name: str, key: str, obj: Object | None, told: bool = False) -> tuple[str, ...]:
+        if obj is None:
+            return ()
+        try:
+            found = tuple(self._indexers[name](obj))
+            hash(found)  # what cannot be a key of an index shows here, and not halfway through its change
+            return found
+        except Exception as error:
+            if not told:
+                self._log.error("not indexed until it changes", key=key, index=name, exc_info=error)
+            return ()
 
     def _index(self, name: str, key: str, before: Object | None, after: Object | None) -> None:
-        values, index = self._indexers[name], self._indexes[name]
-        old = tuple(values(before)) if before is not None else ()
-        new = tuple(values(after)) if after is not None else ()
+        index = self._indexes[name]
+        old, new = self._values(name, key, before, told=True), self._values(name, key, after)
         if old == new:
             return
         for value in set(old).difference(new):
@@ -299,7 +363,7 @@ class Informers:
     def forget(self, kind: Kind) -> None:
         """The kind is served no more: nobody may use its informers from here on."""
         for key in [key for key in self._informers if key[0] == kind]:
-            del self._informers[key]
+            self._informers.pop(key).end()
             task = self._tasks.pop(key, None)
             if task is not None:
                 task.cancel()

@@ -59,7 +59,7 @@ def own_key(before: Object | None, after: Object | None) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Changes that make a controller look, and at what. `keys` must not raise and must not wait."""
+    """Changes that make a controller look, and at what. `keys` must not wait; what it raises is about that object."""
 
     informer: Informer
     keys: Keys = own_key
@@ -110,7 +110,7 @@ class Controller(Generic[S]):
 
     def watch(self, source: Source) -> None:
         """One more source, also while it runs: a kind that is served from now on."""
-        self._caches.setdefault(source.informer.kind, source.informer)
+        self._caches[source.informer.kind] = source.informer  # of a kind that was gone meanwhile there is a new one
         source.informer.subscribe(self._listener(source.keys))
 
     def _listener(self, keys: Keys) -> Callable[[Object | None, Object | None], None]:
@@ -118,6 +118,7 @@ class Controller(Generic[S]):
             for key in keys(before, after):
                 self.queue.add(key)
 
+        changed.__qualname__ = self.name
         return changed
 
     async def run(self) -> None:

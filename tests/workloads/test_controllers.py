@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE, NODE, POD, SECRET, Kind
 from headrace.api.objects import name_of, uid_of
@@ -160,6 +161,60 @@ async def test_a_custom_kind_that_comes_later_owns_and_goes_like_any_other():
         await store.delete(CUSTOM_RESOURCE_DEFINITION, "widgets.example.com")
         await asyncio.sleep(60)
         assert not any(each.kind == WIDGET for each in manager.informers._informers.values())
+
+
+async def test_a_kind_that_comes_while_dependents_are_listed_is_no_failure():
+    store = await a_store()
+    manager = controllers(store)
+    collector = GarbageCollector(manager.informers, store, KINDS)
+    controller = manager.add(collector)
+    collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    began = []
+
+    class Slow:
+        """The store, in which a kind is defined while the collector reads its first list."""
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        async def list(self, *arguments, **options):
+            if not began:
+                began.append(True)
+                await define_widgets(store)
+                await asyncio.sleep(1)
+            return await store.list(*arguments, **options)
+
+    collector._store = Slow()
+    with capture_logs() as logs:
+        async with running(manager):
+            owner = await config_map(store, "owner")
+            await config_map(store, "child", owner, blocks=True)
+            await store.delete(CONFIG_MAP, "owner", "default", Deletion(propagation="Orphan"))
+            await asyncio.sleep(30)
+    assert began
+    assert await names(store, CONFIG_MAP) == ["child"]
+    assert not [each for each in logs if each["log_level"] == "error"]
+
+
+async def test_of_a_kind_that_was_deleted_and_defined_again_own_writes_are_seen_at_once():
+    store = await a_store()
+    manager = controllers(store)
+    collector = GarbageCollector(manager.informers, store, KINDS)
+    controller = manager.add(collector)
+    collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    async with running(manager):
+        for _ in range(2):
+            await define_widgets(store)
+            await asyncio.sleep(1)
+            owner = await widget(store, "owner")
+            await store.delete(WIDGET, "owner", "default", Deletion(propagation="Orphan"))
+            began = asyncio.get_running_loop().time()
+            while controller._unseen or await names(store, WIDGET):
+                assert asyncio.get_running_loop().time() < began + 10, "a write of its own is waited for"
+                await asyncio.sleep(0.1)
+            assert owner
+            await store.delete(CUSTOM_RESOURCE_DEFINITION, "widgets.example.com")
+            await asyncio.sleep(30)
 
 
 async def test_custom_objects_go_with_their_namespace():

@@ -135,7 +135,7 @@ class GarbageCollector:
     async def _listed_dependents(self, owner: Item) -> list[Item]:
         """From the store: a dependent that the cache does not know yet must neither be lost nor left waiting."""
         found: list[Item] = []
-        for kind in self._kinds.values():
+        for kind in tuple(self._kinds.values()):  # kinds come and go while it waits
             if owner.namespace and not kind.namespaced:
                 continue
             resume = ""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import structlog
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.resize.monitoring import BadMetrics
 from headrace.resize.scraper import Scraper, Target, parsed, targets
@@ -25,8 +27,30 @@ most +Inf
 
 def test_of_several_series_the_largest_counts_and_unnamed_ones_are_left():
     assert parsed(TEXT, frozenset({"latency", "other", "most"})) == {"latency": 450.0}
-    with pytest.raises(ValueError, match=r"convert|Invalid|index"):
-        parsed("latency{ what", frozenset({"latency"}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "latency{ what",
+        'latency{a="b", ="d"} 5',
+        'latency{a="b"',
+        "latency 5 5 5",
+        'latency{a="\\',
+        "latency{=,} {",
+        'latency{} "',
+        "latency 1 # {",
+    ],
+)
+def test_whatever_the_parser_stumbles_over_is_bad_metrics(line):
+    with suppress(BadMetrics):
+        parsed(line, frozenset({"latency"}))
+
+
+@given(st.text(st.sampled_from('abé{}="\\,# \t1.e+-N\n'), max_size=40))
+def test_no_text_raises_anything_else(text):
+    with suppress(BadMetrics):
+        parsed("latency" + text, frozenset({"latency"}))
 
 
 def test_what_nobody_asked_for_is_not_read_and_too_many_series_are_refused():
@@ -41,7 +65,24 @@ def test_a_selector_that_cannot_be_read_stops_nobody_else():
     """On a cluster no admission of ours has seen the policy."""
     broken = policy(app="broken")
     broken["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}
-    assert [each.url for each in targets([broken, policy()], [pod()])] == ["http://127.0.0.1:9000/metrics"]
+    assert urls_of([broken, policy()], [pod()]) == ["http://127.0.0.1:9000/metrics"]
+
+
+def urls_of(policies, pods):
+    return [each.url for each in targets(policies, pods, lambda key, error: pytest.fail(f"{key}: {error!r}"))]
+
+
+def test_pods_and_policies_that_cannot_be_read_are_told_by_name_and_stop_nobody_else():
+    without = {"metadata": {"name": "without", "namespace": "default"}}
+    unnamed = policy(app="unnamed")
+    unnamed["spec"]["triggers"] = [{"up": {}}]
+    listed = pod("listed") | {"spec": ["x"]}
+    labelled = pod("labelled")
+    labelled["metadata"]["labels"] = "web"
+    odd = {}
+    found = targets([without, unnamed, policy(), policy("listed")], [listed, labelled, pod()], odd.__setitem__)
+    assert [each.url for each in found] == ["http://127.0.0.1:9000/metrics"]
+    assert sorted(odd) == ["default/labelled", "default/listed", "default/unnamed", "default/without"]
 
 
 def pod(name="web", port="9000", **annotations):
@@ -77,7 +118,7 @@ def policy(app="web", metric="latency", namespace="default", mode="Auto"):
     ids=["selected", "a path of its own", "not opted in", "no port", "not selected", "elsewhere", "own metrics", "off"],
 )
 def test_asked_are_those_that_opted_in_and_that_a_policy_needs(policies, pods, urls):
-    assert [each.url for each in targets(policies, pods)] == urls
+    assert urls_of(policies, pods) == urls
 
 
 class Noted:
@@ -151,6 +192,19 @@ async def endless(request):
     with suppress(ConnectionError):
         while True:
             await answer.write(b"latency 450\n" * 10_000)
+
+
+async def test_one_target_that_breaks_something_is_told_and_the_others_are_read():
+    """(A line `latency{a="b", ="d"} 5` of one Pod ended the server, and again at each start.)"""
+
+    async def odd(_):
+        return web.Response(text='latency{a="b", ="d"} 5\n')
+
+    async with reading({"odd": odd, "metrics": metrics}) as (read, told, logs, _):
+        for path in ("odd", "odd", "metrics"):
+            await read(path)
+    assert told == [("default/web/app", {"latency": 450.0, "fps": 25.0})]
+    assert [each["log_level"] for each in logs] == ["warning"]
 
 
 async def silent(_):

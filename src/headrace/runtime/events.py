@@ -121,6 +121,11 @@ class Recorder:
             except StoreError as error:  # a namespace that ends, an object that may not be spoken of
                 self._drop(told.event, error)
                 return
+            except Exception as error:  # a fault in one event must not stop the others
+                self._dropped()
+                key = f"{told.event.namespace}/{told.event.name}"
+                self._log.error("event dropped", key=key, reason=told.event.reason, exc_info=error)
+                return
 
     def _drop(self, event: Event, error: StoreError) -> None:
         self._dropped()
@@ -170,7 +175,7 @@ def _object(told: _Told) -> Object:
         },
         "involvedObject": involved,
         "reason": event.reason,
-        "message": event.message.encode()[:MESSAGE_BYTES].decode(errors="ignore"),
+        "message": event.message.encode(errors="replace")[:MESSAGE_BYTES].decode(errors="ignore"),
         "source": {"component": told.component},
         "reportingComponent": told.component,
         "reportingInstance": "",

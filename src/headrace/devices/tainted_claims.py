@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.api.kinds import DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from headrace.api.objects import Fields, Object, key_of, name_of, uid_of
+from headrace.api.objects import Fields, Object, key_of, metadata, name_of, uid_of
 from headrace.devices import evictions, taint_rule_status
 from headrace.devices.controller import BY_UID, claims_of
 from headrace.devices.evictions import Seen
@@ -25,6 +25,7 @@ class DeviceTaintEvictions:
 
     def __init__(self, informers: Informers) -> None:
         self.evicted: dict[str, int] = {}  # by where the taint came from, how many Pods went
+        self._going: dict[str, str] = {}  # Pods (by uid) that are being evicted, and because of what
         self._claims, self._pods = informers.of(RESOURCE_CLAIM), informers.of(POD)
         self._slices, self._rules = informers.of(RESOURCE_SLICE), informers.of(DEVICE_TAINT_RULE)
         self._claims.add_index(BY_POOL, lambda claim: {_pool(result) for result in _results(claim)})
@@ -32,7 +33,7 @@ class DeviceTaintEvictions:
         self._pods.add_index(BY_UID, lambda pod: (uid_of(pod),))
         self.sources: Sequence[Source] = (
             Source(self._claims, self._tainted),
-            Source(self._pods, self._claims_of_bound),
+            Source(self._pods, self._pod_changed),
             Source(self._slices, self._claims_of_slice),
             Source(self._rules, self._claims_of_rule),
         )
@@ -41,6 +42,11 @@ class DeviceTaintEvictions:
         """Devices without a taint, which is nearly all, cost no look."""
         if after is not None and any(taint for result in _results(after) for taint in self._taints(result)):
             yield key_of(after)
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if before is not None and _has_gone(before, after) and (origin := self._going.pop(uid_of(before), None)):
+            self.evicted[origin] = self.evicted.get(origin, 0) + 1
+        return self._claims_of_bound(before, after)
 
     def _claims_of_bound(self, before: Object | None, after: Object | None) -> Iterable[str]:
         """A claim is allocated before its Pod is bound, and only then is there somebody to evict."""
@@ -78,11 +84,12 @@ class DeviceTaintEvictions:
                 yield rule["spec"]["taint"], rule_origin(rule)
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
+        """What it evicts is counted once the Pod is seen to go: a plan may be made twice, or not carried out."""
+        due = evictions.due_at(seen, now)
         actions = evictions.plan(seen, now)
-        deletions = sum(isinstance(each, Delete) for each in actions)
-        if deletions:
-            for origin in {origin for taints in seen.taints for _, origin in taints}:
-                self.evicted[origin] = self.evicted.get(origin, 0) + deletions
+        for action in actions:
+            if due is not None and isinstance(action, Delete) and (leaving := action.deletion.preconditions.uid):
+                self._going[leaving] = due[1]
         return actions
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
@@ -149,6 +156,10 @@ class DeviceTaintRuleStatus:
 
 def rule_origin(rule: Fields) -> str:
     return f"DeviceTaintRule {name_of(rule)}"
+
+
+def _has_gone(before: Object, after: Object | None) -> bool:
+    return after is None or uid_of(after) != uid_of(before) or bool(metadata(after).get("deletionTimestamp"))
 
 
 def _is_bound(pod: Fields) -> bool:

@@ -7,6 +7,7 @@ The guard of the store decides; an assumption only saves its refusals.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from headrace.api.amounts import total
 from headrace.api.objects import Fields, Object, key_of, name_of, version_of
 from headrace.devices.allocate.in_use import results_of
 from headrace.devices.allocate.inventory import Inventory
@@ -166,10 +167,10 @@ class View:
         self.inventory.put_node(after)
         old = self._ledgers.get(name)
         holders = {} if old is None else {k: v for k, v in old.holders.items() if not k.startswith("stray ")}
-        ledger = Ledger(facts.capacity, facts.reserved, node=name, floors=old.floors if old is not None else {})
-        for holder, held in (*holders.items(), *facts.strays):
-            ledger = ledger.record(holder, held)
-        self._put_ledger(name, ledger)
+        holders.update(facts.strays)
+        floors = old.floors if old is not None else {}
+        allocated = total(holders.values())
+        self._put_ledger(name, Ledger(facts.capacity, facts.reserved, holders, allocated, name, floors))
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after if after is not None else before

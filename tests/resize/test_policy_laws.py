@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,8 +124,33 @@ def test_what_idles_for_long_ends_at_the_minimum_and_stays_there(phases):
 
 @given(phases, st.integers(0, 6000))
 @settings(max_examples=20, deadline=None)
-def test_a_quota_bounds_every_growth(phases, left):
-    """`quota` of the replay is what is still to be given, at each decision."""
-    for told in decisions(policy(quota={"cpu": left}), phases):
+def test_a_quota_bounds_every_growth(phases, more):
+    """(The replay took the whole quota for what is still to be given, whatever the container had of it.)"""
+    quota = FIRST["cpu"] - 500 + more
+    for told in decisions(policy(quota={"cpu": quota}), phases):
         if told["direction"] == "up" and "cpu" in told["to"]:
-            assert amount("cpu", told["to"]["cpu"]) - amount("cpu", told["from"]["cpu"]) <= left
+            assert amount("cpu", told["to"]["cpu"]) <= quota
+
+
+def successor(limits, **more):
+    """A Pod that has just come in place of one that was resized."""
+    metadata = {"name": "web", "namespace": "default", "creationTimestamp": "2027-01-15T08:00:00Z"}
+    container = {"name": "app", "resources": {"limits": limits}}
+    return Container({"metadata": metadata, "spec": {"containers": [container]}}, "app", "ReplicaSet/web", **more)
+
+
+@pytest.mark.parametrize(
+    ("limits", "left", "target", "flags"),
+    [
+        pytest.param({"cpu": "1"}, {"cpu": 3000}, {"cpu": 4000}, (), id="the quota has room for all of it"),
+        pytest.param({"cpu": "1"}, {"cpu": 500}, {"cpu": 1500}, {"QuotaReached"}, id="for a part of it"),
+        pytest.param({"cpu": "1"}, {"cpu": -500}, None, {"QuotaReached"}, id="for nothing"),
+        pytest.param({"cpu": "5"}, {"cpu": -500}, {"cpu": 4000}, (), id="less than it has is no matter of quotas"),
+        pytest.param({"memory": "256Mi"}, {}, None, (), id="a limit that it has not is not set"),
+    ],
+)
+def test_a_successor_starts_with_what_its_predecessor_had_within_the_quota(limits, left, target, flags):
+    record = Record(FIRST, target={"cpu": 4000}, at=1.0)
+    answer = judge(successor(limits), policy(), record, left, 1_800_000_010.0)
+    assert (answer.decision.target if answer.decision else None) == target
+    assert answer.flags == frozenset(flags)

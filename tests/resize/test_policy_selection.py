@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.api.kinds import RESIZE_POLICY
+from headrace.api.kinds import POD, RESIZE_POLICY
 from tests.resize.test_policy import measured
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -64,3 +64,28 @@ async def test_a_quota_is_used_to_the_last_millicore_and_not_beyond():
         await change(here, {"quota": {"cpu": "4"}})
         await here.use(10, cpu=4.0)
         assert (await here.targets())[-1] == {"cpu": "4"}
+
+
+async def replicas(here, known, *names):
+    """Pods of one owner, of which the policy remembers this."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    for name in names:
+        await here.pod(name, labels={"app": "web"})
+        fields = {"metadata": {"ownerReferences": [owner]}}
+        await here.store.patch(POD, name, "default", fields=fields)
+    status = {"targets": {"ReplicaSet/web/app": known}}
+    await here.store.patch(RESIZE_POLICY, "policy", "default", fields={"status": status}, subresource="status")
+
+
+KNOWN = {"first": {"cpu": "1", "memory": "256Mi"}, "target": {"cpu": "4", "memory": "256Mi"}}
+
+
+async def test_what_the_successors_of_a_pod_start_with_is_bounded_by_the_quota():
+    """(Each of three started with the 4 CPUs of their predecessor, of a quota of 7.)"""
+    async with measured(cpu="32") as here:
+        await here.policy(max={"cpu": "4"}, quota={"cpu": "7"}, mode="Off", **QUICK)
+        await replicas(here, {**KNOWN, "at": "2020-01-01T00:00:00Z"}, "web", "web2", "web3")
+        await change(here, {"mode": "Auto"})
+        await here.settle(3)
+        had = [(await here.limits(name))[0] for name in ("web", "web2", "web3")]
+        assert had == [4000, 2000, 1000]

@@ -135,7 +135,7 @@ class _Look:
         if any(not is_finished(each) for each in self.container.history):
             return Judged(verdicts=verdicts)
         flags.update(self._last_failure())
-        decision = self._start() or self._oom(limits, flags) or self._up(limits, flags)
+        decision = self._start(limits, flags) or self._oom(limits, flags) or self._up(limits, flags)
         if decision is None:
             decision = self._down(limits)
         decision = _possible(decision)
@@ -197,16 +197,17 @@ class _Look:
 
     # A replaced Pod starts with what its predecessor had
 
-    def _start(self) -> Decision | None:
+    def _start(self, limits: Amounts, flags: set[Flag]) -> Decision | None:
         created = from_time(str(metadata(self.container.pod).get("creationTimestamp") or "1970-01-01T00:00:00Z"))
         # A Pod's creation is told in whole seconds.
         if self.container.history or not self.record.target or created < math.floor(self.record.at):
             return None
-        target = {name: self._at_most(name, amount) for name, amount in self.record.target.items()}
-        others = self.container.others
-        target = {
-            name: amount for name, amount in target.items() if amount != self.limits.get(name) and name not in others
-        }
+        target: dict[str, int] = {}
+        for name, amount in self.record.target.items():
+            if name in limits and name not in self.container.others:
+                bounded = self._within_quota(name, limits[name], self._at_most(name, amount), flags)
+                if bounded != limits[name]:
+                    target[name] = bounded
         return Decision("start", target, "LastTarget") if target else None
 
     # Growth
@@ -263,11 +264,16 @@ class _Look:
         target = self._at_most(resource, wanted)
         if target < wanted and target <= limit:
             flags.add("Capped")
-        left = self.quota_left.get(resource)
-        if left is not None and target > limit + max(0, left):
-            target = limit + max(0, left)
-            flags.add("QuotaReached")
+        target = self._within_quota(resource, limit, target, flags)
         return _rounded_down(resource, target) if target > limit else target
+
+    def _within_quota(self, resource: str, limit: int, target: int, flags: set[Flag]) -> int:
+        """What of a growth the quota leaves; a shrink is left as it is."""
+        left = self.quota_left.get(resource)
+        if left is None or target <= limit + max(0, left):
+            return target
+        flags.add("QuotaReached")
+        return max(limit, _rounded_down(resource, limit + max(0, left)))
 
     def _at_most(self, resource: str, wanted: int) -> int:
         first = self.record.first.get(resource) or self.limits.get(resource, wanted)

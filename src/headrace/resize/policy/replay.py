@@ -46,7 +46,7 @@ def replay(policy: Policy, limits: Amounts, lines: Iterable[Mapping[str, Any]]) 
             usage = [each for each in usage if each.at >= horizon]
             values = {name: [each for each in series if each.at >= horizon] for name, series in values.items()}
         container = Container(_pod(limits), CONTAINER, f"Pod/{POD}", usage, values, tuple(history[-KEPT:]))
-        answer = judge(container, policy, Record(first=first), policy.quota, at)
+        answer = judge(container, policy, Record(first=first), _left(policy.quota, limits), at)
         if answer.flags != flags:
             flags = frozenset(answer.flags)
             yield {"at": at, "flags": sorted(flags)}
@@ -54,6 +54,10 @@ def replay(policy: Policy, limits: Amounts, lines: Iterable[Mapping[str, Any]]) 
             yield _told(at, limits, answer, answer.decision)
             history.append(_action(limits, answer.decision, at))
             limits = {**limits, **answer.decision.target}
+
+
+def _left(quota: Amounts, limits: Amounts) -> Amounts:
+    return {name: amount - limits.get(name, 0) for name, amount in quota.items()}
 
 
 def _told(at: float, limits: Amounts, answer: Judged, decision: Decision) -> dict[str, Any]:

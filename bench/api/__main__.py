@@ -153,7 +153,7 @@ async def run(sides: list[Side], rounds: int, operations: int) -> None:
                 for name, watchers in ((f"watch by {at}, {at} create", at), (f"watch by {CROWD}, {at} create", CROWD)):
                     for load in loads:
                         figures = rows.setdefault(name, {}).setdefault(load.side.name, Figures())
-                        await load.watch(figures, operations // 3, at, watchers)
+                        await load.watch(figures, operations, at, watchers)
         table(sides, rows, idle)
 
 

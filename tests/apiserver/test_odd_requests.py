@@ -23,7 +23,7 @@ async def test_no_request_is_a_fault(server: Serving, caller: str, seed: int) ->
     async with Client(cluster) as client:
         assert client._session is not None
         for odd in requests(kinds, seed, REQUESTS):
-            async with client._session.request(
+            async with client._session.http.request(
                 odd.method, odd.path, params=odd.query, data=odd.body, headers=odd.headers
             ) as response:
                 text = await response.text()

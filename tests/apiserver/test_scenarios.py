@@ -52,7 +52,7 @@ async def perform(clients: dict[str, Client], step: dict[str, Any]) -> tuple[int
     body = step.get("body")
     data = body if isinstance(body, str) else None if body is None else json.dumps(body)
     headers = {"Accept": step.get("accept", "application/json"), "Content-Type": step.get("type", "application/json")}
-    async with session.request(method, path, data=data, headers=headers) as response:
+    async with session.http.request(method, path, data=data, headers=headers) as response:
         text = await response.text()
         try:
             return response.status, response.headers, json.loads(text)

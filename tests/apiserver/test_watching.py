@@ -162,7 +162,7 @@ async def test_a_table_watch_gives_rows_and_the_columns_once(server: Serving) ->
     accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
     async with server.http() as client:
         assert client._session is not None
-        async with client._session.get(PATH, params={"watch": "1"}, headers={"Accept": accept}) as response:
+        async with client._session.http.get(PATH, params={"watch": "1"}, headers={"Accept": accept}) as response:
             tables = [json.loads(await response.content.readline())["object"] for _ in range(2)]
     assert [table["rows"][0]["cells"][:2] for table in tables] == [["a", 0], ["b", 0]]
     assert [column["name"] for column in tables[0]["columnDefinitions"]] == ["Name", "Data", "Age"]

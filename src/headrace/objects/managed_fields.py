@@ -61,6 +61,8 @@ def _with_own(
     }
     if subresource:
         own["subresource"] = subresource
+    if not entries:
+        return [own]
     rest = []
     identity = _identity(own)
     for entry in entries:

@@ -38,7 +38,10 @@ else: what it returns is changed and kept."""
 
 
 def typed(served: Served, obj: Object, caller: Caller) -> Object:
-    """`obj` as its kind knows it: unknown fields dropped, or refused where the caller asks for strictness."""
+    """`obj` as its kind knows it: unknown fields dropped, or refused where the caller asks for strictness.
+
+    It may be the one given, changed.
+    """
     kind = served.kind
     for part, value in (("apiVersion", kind.api_version), ("kind", kind.kind)):
         if obj.get(part) in (None, ""):
@@ -56,12 +59,15 @@ def typed(served: Served, obj: Object, caller: Caller) -> Object:
     try:
         if served.custom:
             return _custom(served, obj, caller)
-        read = decoding.decode(name_of_kind(kind), obj)
+        name = name_of_kind(kind)
+        read = decoding.decode(name, obj)
     except decoding.UndecodableError as error:
         raise BadRequest(f"{_as_kind(served)}: {error}") from error
     report_unknown(served, read.unknown, caller)
-    missing = [part for part in parts_of(name_of_kind(kind)) if part not in read.object]
-    return {**read.object, **{part: decoding.empty(part, name_of_kind(kind)) for part in missing}}
+    for part in parts_of(name):
+        if part not in read.object:
+            read.object[part] = decoding.empty(part, name)
+    return read.object
 
 
 def _custom(served: Served, obj: Object, caller: Caller) -> Object:

@@ -62,11 +62,12 @@ async def test_mismatch_is_failed_with_drift_detected_and_what_was_read_back():
         assert await here.held("web") == 4000
 
 
-async def test_failure_after_its_retries_the_workload_wants_again_what_it_had_and_the_ledger_is_as_before():
+@pytest.mark.parametrize("current", [{}, {"current": {}}, {"current": {"memory": "256Mi"}}])
+async def test_failure_after_its_retries_the_workload_wants_again_what_it_had_and_the_ledger_is_as_before(current):
     async with scene() as here:
         await here.pod("web", 2000)
         here.agent.broken = "runc update failed: exit status 1; the previous limits are in force"
-        await here.resize("a", cpu="4")
+        await here.resize("a", cpu="4", **current)
         await here.settle(2)
         assert await here.told("a") == ("Running", "RuntimeUpdateFailure", "FAILED")
         assert await here.held("web") == 4000

@@ -154,3 +154,25 @@ def test_a_successor_starts_with_what_its_predecessor_had_within_the_quota(limit
     answer = judge(successor(limits), policy(), record, left, 1_800_000_010.0)
     assert (answer.decision.target if answer.decision else None) == target
     assert answer.flags == frozenset(flags)
+
+
+@pytest.mark.parametrize(
+    ("told", "grows"),
+    [
+        pytest.param(
+            {"before": {"cpu": "2"}}, True, id="what shrank is no growth, whose cooldown would hold up the next"
+        ),
+        pytest.param({}, True, id="nor is what nothing is known of: it had not to be changed"),
+        pytest.param({"before": {"cpu": "500m"}}, False, id="a growth has its cooldown"),
+    ],
+)
+def test_an_action_that_does_not_say_what_was_there_is_judged_by_what_was_seen(told, grows):
+    resized = {
+        "metadata": {"name": "by-hand"},
+        "spec": {"workload": "web/app", "target": {"cpu": "1"}},
+        "status": {"state": "Succeeded", "finishTime": to_micro_time(10.0), **told},
+    }
+    usage = [Usage(at, at * 0.95, 0, 0, MI, MI, None, None, 0) for at in map(float, range(11, 21))]
+    container = successor({"cpu": "1"}, usage=usage, history=(resized,))
+    answer = judge(container, policy(up_cooldown_seconds=60.0), Record(first=FIRST), {}, 20.0)
+    assert (answer.decision is not None) == grows

@@ -89,3 +89,31 @@ async def test_what_the_successors_of_a_pod_start_with_is_bounded_by_the_quota()
         await here.settle(3)
         had = [(await here.limits(name))[0] for name in ("web", "web2", "web3")]
         assert had == [4000, 2000, 1000]
+
+
+@pytest.mark.parametrize("current", [{}, {"current": {}}, {"current": {"memory": "256Mi"}}])
+async def test_the_first_limits_are_those_before_a_resize_that_did_not_tell_what_was_there(current):
+    """(Of an action without `spec.current` no first limits were known: twice the first was twice the latest.)"""
+    async with measured(cpu="32") as here:
+        await here.pod("web")
+        await here.resize("by-hand", cpu="1500m", **current)
+        await here.settle(2)
+        assert await here.limits("web") == (1500, 1500, 1500)
+        await here.policy(cooldownSeconds={"up": 1}, **QUICK)
+        await here.use(60, cpu=30.0)
+        assert await here.limits("web") == (2000, 2000, 2000)
+        assert (await here.condition("Capped"))[0] == "True"
+        [known] = (await here.status())["targets"].values()
+        assert known["first"] == {"cpu": "1", "memory": "256Mi"}
+
+
+@pytest.mark.parametrize("remembered", [{}, {"memory": "256Mi"}])
+async def test_first_limits_that_were_written_down_without_amounts_are_learned(remembered):
+    async with measured(cpu="32") as here:
+        await here.policy(mode="Off", **QUICK)
+        await replicas(here, {"first": remembered}, "web")
+        await change(here, {"mode": "Auto", "cooldownSeconds": {"up": 1}})
+        await here.use(60, cpu=30.0)
+        assert await here.limits("web") == (2000, 2000, 2000)
+        [known] = (await here.status())["targets"].values()
+        assert known["first"] == {"cpu": "1", "memory": "256Mi"}

@@ -225,7 +225,7 @@ def age(action: Mapping[str, Any]) -> tuple[str, int]:
 
 def _row(action: dict[str, Any]) -> list[str]:
     spec, status = action["spec"], action.get("status") or {}
-    current = spec.get("current") or status.get("before") or {}
+    current = {**(status.get("before") or {}), **(spec.get("current") or {})}
     cause = spec.get("cause") or {}
     return [
         action["metadata"]["creationTimestamp"],

@@ -70,6 +70,11 @@ def target_of(action: Fields) -> Amounts:
     return read((action.get("status") or {}).get("target") or action["spec"]["target"])
 
 
+def had_before(action: Fields) -> Amounts:
+    """What the workload had before: as the action says, and where it does not, as was seen when it began."""
+    return read({**((action.get("status") or {}).get("before") or {}), **(action["spec"].get("current") or {})})
+
+
 def pod_key(action: Fields) -> str:
     return f"{namespace_of(action)}/{str(action['spec']['workload']).partition('/')[0]}"
 
@@ -224,7 +229,8 @@ class _Look:
         more: dict[str, Any] = {"startTime": to_time(self.now), "failingSince": None, "attempts": 0}
         if clamped:
             more["target"] = clamped
-        if "current" not in self.action["spec"] and not self.status.get("before"):
+        known = had_before(self.action)
+        if not self.status.get("before") and any(name not in known for name in self.action["spec"]["target"]):
             more["before"] = _amounts(workload.admitted_limits(pod, self.name))
         return self._moved("started", "PENDING", "Started", "the desired state is recorded", **more)
 
@@ -322,7 +328,7 @@ class _Look:
 
     def _restore(self, pod: Object) -> list[Action]:
         """The workload wants again what it had before."""
-        had = read(self.action["spec"].get("current") or self.status.get("before") or {})
+        had = had_before(self.action)
         back = {name: had[name] for name in target_of(self.action) if name in had}
         if not back:
             return []

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from headrace.api.amounts import CPU, MEMORY, Amounts, read
+from headrace.api.amounts import CPU, MEMORY, Amounts
 from headrace.api.objects import Fields, Object, metadata
 from headrace.api.times import from_time, past
 from headrace.metrics.protocol import Usage, Value
 from headrace.objects.validation.resizing import LEAST_MEBIBYTES, LEAST_MILLICORES
 from headrace.resize import workload
-from headrace.resize.actions_plan import is_finished, target_of
+from headrace.resize.actions_plan import had_before, is_finished, target_of
 from headrace.resize.plan import RESIZED
 from headrace.resize.policy.signals import Reading, holds, limit_for, readings, shown, shown_threshold
 from headrace.resize.policy.spec import RESOURCES_OF, Policy, Threshold, Trigger
@@ -371,8 +371,9 @@ def _ended(action: Fields, now: float) -> float:
 
 
 def _grew(action: Fields) -> bool:
-    current, target = read(action["spec"].get("current")), read(action["spec"]["target"])
-    return any(amount > current.get(name, 0) for name, amount in target.items())
+    """What nobody knows to have been less before did not grow."""
+    had = had_before(action)
+    return any(name in had and amount > had[name] for name, amount in target_of(action).items())
 
 
 def _possible(decision: Decision | None) -> Decision | None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from headrace.api.amounts import Amounts, larger, minus, read, total, written
@@ -12,6 +12,7 @@ from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of
 from headrace.api.times import from_time, to_time
 from headrace.ledger.pods import MANAGED_LABEL
 from headrace.resize import workload
+from headrace.resize.actions_plan import had_before
 from headrace.resize.policy.decision import Container, Decision, Flag, Judged, Record, judge, words
 from headrace.resize.policy.signals import shown, shown_threshold
 from headrace.resize.policy.spec import Policy
@@ -252,7 +253,7 @@ def _targets(policy: Object, found: list[tuple[Container, Judged]]) -> dict[str,
     known: dict[str, Any] = dict((policy.get("status") or {}).get("targets") or {})
     for container, _ in found:
         told = dict(known.get(container.key) or {})
-        told.setdefault("first", _written(_first(container)))
+        told["first"] = {**_written(_first(container)), **(told.get("first") or {})}
         for action in container.history:
             status = action.get("status") or {}
             ours = (metadata(action).get("labels") or {}).get(POLICY_LABEL) == name_of(policy)
@@ -265,14 +266,16 @@ def _targets(policy: Object, found: list[tuple[Container, Judged]]) -> dict[str,
 
 
 def _first(container: Container) -> Amounts:
-    """The limits before the oldest resize that is known."""
-    if container.history:
-        return read(container.history[0]["spec"].get("current"))
-    return workload.admitted_limits(container.pod, container.name)
+    """The limits before the oldest resize that is known, of each resource."""
+    found = dict(workload.admitted_limits(container.pod, container.name))
+    for action in reversed(container.history):
+        found |= had_before(action)
+    return found
 
 
 def _record(container: Container, known: Mapping[str, Record]) -> Record:
-    return known.get(container.key) or Record(first=_first(container))
+    record = known.get(container.key, Record())
+    return replace(record, first={**_first(container), **record.first})
 
 
 def _written(amounts: Amounts) -> dict[str, str]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.processes import SERVER, headrace, wait_for
 
@@ -119,6 +120,36 @@ def test_a_token_is_good_for_the_node_it_names_and_no_other(server, tmp_path):
     told = ended_with(server, tmp_path / "d", "--node-name", "node-d", "--join", token)
     assert "node-d" in told
     assert "Traceback" not in told
+
+
+def test_a_token_lets_a_user_do_what_its_role_may_until_it_is_revoked(server, tmp_path):
+    token = server.run("token", "create", "--user", "ann", "--ttl", "2h").strip()
+    mine = yaml.safe_load(server.kubeconfig.read_text())
+    for each in mine["users"]:
+        each["user"] = {"token": token}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(mine))
+    made = tmp_path / "pod.yaml"
+    made.write_text(POD)
+    assert "kube-system" in server.run("get", "namespaces", "--kubeconfig", str(kubeconfig))
+    told = server.run("apply", "-f", str(made), "--kubeconfig", str(kubeconfig), code=1)
+    assert 'User "ann" cannot' in told
+    server.run("token", "revoke", token)
+    assert "Unauthorized" in server.run("get", "namespaces", "--kubeconfig", str(kubeconfig), code=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param((), "name either --node or --user", id="for nobody"),
+        pytest.param(("--node", "a", "--user", "ann"), "name either --node or --user", id="for both"),
+        pytest.param(("--node", "a", "--role", "admin"), "--role admin: goes with --user", id="a node with a role"),
+        pytest.param(("--user", "system:node:a"), "the server's own", id="a name of the server's own"),
+        pytest.param(("--user", "ann", "--ttl", "1w"), "--ttl 1w: must be a number and s, m, h or d", id="weeks"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused(server, options, words):
+    assert words in server.run("token", "create", *options, code=2)
 
 
 def test_a_second_server_on_the_file_is_refused_with_its_holders_pid(server):

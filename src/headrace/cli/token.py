@@ -1,31 +1,58 @@
-"""`headrace token create` lets one machine join as one node; `headrace token revoke` ends what was given out."""
+"""`headrace token create` lets a machine join as one node, or a user call the API; `headrace token revoke` ends that."""
 
 import re
+from typing import TYPE_CHECKING
 
 import click
 
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.groups import Named
 
-UNITS = {"s": 1, "m": 60, "h": 3600}
+if TYPE_CHECKING:
+    from headrace.serve.credentials import Role
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+JOIN_TTL, USER_TTL = "15m", "24h"
+ROLES = ("viewer", "controller", "admin")
 
 
 @click.group(cls=Named)
 def token() -> None:
-    """Create the tokens with which agents join, and end credentials."""
+    """Create tokens with which agents join or people and programs call the API, and end credentials."""
 
 
 @token.command()
-@click.option("--node", required=True, help="The name that the node will have; the token is good for no other.")
-@click.option("--ttl", default="15m", show_default=True, help="How long it is good: 90s, 15m, 2h.")
+@click.option("--node", help="For a machine: the name that the node will have; the token is good for no other.")
+@click.option("--user", help="For a person or a program: the name that the server knows it by.")
+@click.option("--role", type=click.Choice(ROLES), help="What the user may do.  [default: viewer]")
+@click.option("--ttl", help=f"How long it is good: 90s, 15m, 2h, 30d.  [default: {JOIN_TTL}; {USER_TTL} for a user]")
 @targeted
-def create(node: str, ttl: str, target: Target) -> None:
-    """Print a join token: for one node, for one use. Only its hash is stored."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smh])", ttl)
+def create(node: str | None, user: str | None, role: "Role | None", ttl: str | None, target: Target) -> None:
+    """Print a token: to join, for one node and one use, or for a user (`kubectl --token`). Only its hash is stored."""
+    if (node is None) == (user is None):
+        raise click.UsageError("name either --node or --user")
+    if node is not None:
+        if role is not None:
+            raise click.UsageError(f"--role {role}: goes with --user; a node has a role of its own")
+        run(_create(node, _seconds(ttl or JOIN_TTL), target))
+    elif user is not None:
+        if user.startswith("system:"):
+            raise click.UsageError(f"--user {user}: names that begin with system: are the server's own")
+        run(_create_for_user(user, role or "viewer", _seconds(ttl or USER_TTL), target))
+
+
+def _seconds(ttl: str) -> float:
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", ttl)
     if found is None:
-        raise click.UsageError(f"--ttl {ttl}: must be a number and s, m or h, such as 15m")
-    seconds = int(found[1]) * UNITS[found[2]]
-    run(_create(node, float(seconds), target))
+        raise click.UsageError(f"--ttl {ttl}: must be a number and s, m, h or d, such as 15m")
+    return float(int(found[1]) * UNITS[found[2]])
+
+
+async def _create_for_user(user: str, role: "Role", seconds: float, target: Target) -> None:
+    from headrace.serve.credentials import user_token
+
+    async with connected(target) as (client, _):
+        click.echo(await user_token(client, user, role, seconds))
 
 
 async def _create(node: str, seconds: float, target: Target) -> None:
@@ -53,7 +80,7 @@ def revoke(identifier: str | None, user: str | None, target: Target) -> None:
 
 
 async def _revoke(identifier: str | None, user: str | None, target: Target) -> None:
-    from headrace.serve.revocation import end_token, end_user
+    from headrace.serve.credentials import end_token, end_user
 
     async with connected(target) as (client, _):
         if user is not None:

@@ -1,4 +1,4 @@
-"""`headrace token create` lets a machine join as one node, or a user call the API; `headrace token revoke` ends that."""
+"""`headrace token create` lets a machine join as one node, or a user call the API; `token revoke` ends that."""
 
 import re
 from typing import TYPE_CHECKING

@@ -117,3 +117,14 @@ async def test_first_limits_that_were_written_down_without_amounts_are_learned(r
         assert await here.limits("web") == (2000, 2000, 2000)
         [known] = (await here.status())["targets"].values()
         assert known["first"] == {"cpu": "1", "memory": "256Mi"}
+
+
+async def test_a_pod_whose_long_name_is_cut_at_a_dot_is_resized():
+    """(No action of it could be made: a dash after a dot is no name.)"""
+    async with measured() as here:
+        name = "x" * 59 + "." + "y" * 59 + "." + "z" * 59 + ".web"
+        assert name[:180].endswith(".")
+        await here.pod(name, labels={"app": "web"})
+        await here.policy(**QUICK)
+        await here.use(3, f"default/{name}/app", cpu=0.95)
+        assert await here.limits(name) == (2000, 2000, 2000)

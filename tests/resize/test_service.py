@@ -14,6 +14,7 @@ from tests.runtime.home import wall
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 STATES = wire.ResourceSyncState.State
 WEB, DB = "default/web/app", "default/db/app"
+LONG = "y" + ".".join(["x" * 31] * 7 + ["z" * 22])  # where it is cut, it ends in a dot
 
 
 def services(here):
@@ -74,6 +75,30 @@ async def test_asking_again_prolongs_and_moves_what_is_kept():
         for cpu, free in ((6, 2000), (8, 0), (3, 5000)):
             assert (await service.validate(validate(WEB, cpu=cpu))).available_cpu_milli == free
         assert len((await here.store.list(CAPACITY_RESERVATION)).items) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(("a-b", "app"), ("a", "b-app"), id="names that read alike when they are put together"),
+        pytest.param((LONG, "one"), (LONG, "two"), id="a name that leaves no room for the container's"),
+    ],
+)
+async def test_what_is_kept_for_one_workload_is_not_taken_for_another(one, other):
+    async with scene(cpu="8") as here:
+        names: dict[str, list[str]] = {}
+        for name, container in (one, other):
+            names.setdefault(name, []).append(container)
+        for name, containers in names.items():
+            amounts = {"cpu": "2", "memory": "64Mi"}
+            resources = {"limits": amounts, "requests": amounts}
+            given = [{"name": each, "image": "app", "resources": resources} for each in containers]
+            await here.pod(name, containers=given, labels={"app": "web"})
+        service = services(here)
+        for free, (name, container) in ((2000, one), (0, other)):
+            answer = await service.validate(validate(f"default/{name}/{container}", cpu=4))
+            assert (answer.allowed, answer.reason, answer.available_cpu_milli) == (True, "", free)
+        assert len((await here.store.list(CAPACITY_RESERVATION)).items) == 2
 
 
 async def test_request_scaling_answers_with_what_was_read_back():

@@ -4,6 +4,7 @@ They raise ServiceError; the words of refusals are the ledger's, behind the desi
 """
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,7 +80,8 @@ class ResizeServices:
     async def _reserve(self, place: _Place, floor: Mapping[str, int]) -> str:
         """One reservation a workload: asking again moves it and prolongs it."""
         pod = place.pod
-        name = f"resize-{name_of(pod)}-{place.container}"[:253].rstrip("-.")
+        mark = hashlib.sha256(f"{uid_of(pod)}/{place.container}".encode()).hexdigest()[:8]
+        name = f"resize-{name_of(pod)[:225].rstrip('.')}-{mark}"
         spec = {
             "node": place.node,
             "resources": {each: written(each, amount) for each, amount in floor.items()},
@@ -286,7 +288,7 @@ def action_for(pod: Object, container: str, target: Amounts, request: wire.Scali
     }
     if request.on_insufficient:
         spec["onInsufficient"] = request.on_insufficient
-    prefix = f"{name_of(pod)}-{container}"[:200]
+    prefix = f"{name_of(pod)}-{container}"[:200].rstrip(".")
     return {"metadata": {"generateName": f"{prefix}-", "ownerReferences": [owner]}, "spec": spec}
 
 

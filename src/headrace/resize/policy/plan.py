@@ -9,7 +9,7 @@ from typing import Any, get_args
 from headrace.api.amounts import Amounts, larger, minus, read, total, written
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of, version_of
-from headrace.api.times import from_time, to_time
+from headrace.api.times import stamp, to_time
 from headrace.ledger.pods import MANAGED_LABEL
 from headrace.resize import workload
 from headrace.resize.actions_plan import had_before
@@ -55,7 +55,7 @@ class Misspelt:
 def records(policy: Object) -> dict[str, Record]:
     found = {}
     for key, told in ((policy.get("status") or {}).get("targets") or {}).items():
-        at = from_time(str(told["at"])) if told.get("at") else 0.0
+        at = stamp(told.get("at"))
         found[key] = Record(read(told.get("first")), read(told.get("target")), at)
     return found
 
@@ -130,7 +130,7 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
         "apiVersion": RESOURCE_SCALING_ACTION.api_version,
         "kind": RESOURCE_SCALING_ACTION.kind,
         "metadata": {
-            "name": f"{name_of(pod)[:180]}-{container.name}-{digest}",
+            "name": f"{name_of(pod)[:180].rstrip('.')}-{container.name}-{digest}",
             "namespace": namespace_of(pod),
             "labels": {POLICY_LABEL: policy.name},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}],

@@ -50,7 +50,7 @@ def container_spec(
     annotations = metadata(pod.object).get("annotations") or {}
     edits = cdi.edits(cdi_directory, cdi_names)
     given, all_mounts = cdi.apply(edits, env, mounts)
-    security = {**pod.spec.security_context, **container.security_context}
+    security = pod.security_of(container)
     non_root, user = bool(security.get("runAsNonRoot")), security.get("runAsUser")
     if non_root and (user == 0 or (user is None and not images and os.geteuid() == 0)):
         raise Unresolved("container has runAsNonRoot and would run as root: set securityContext.runAsUser")

@@ -103,6 +103,10 @@ class Pod(msgspec.Struct, frozen=True):
     def container_status(self, name: str) -> dict[str, Any]:
         return self.statuses().get(name) or self.statuses("initContainerStatuses").get(name) or {}
 
+    def security_of(self, container: Container) -> dict[str, Any]:
+        """The Pod's securityContext, in which the container's own fields win."""
+        return {**self.spec.security_context, **container.security_context}
+
     def container(self, name: str) -> Container:
         return next(each for each in (*self.spec.init_containers, *self.spec.containers) if each.name == name)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.cdi import InvalidCdi
@@ -486,7 +487,8 @@ class PodWorker:
             runs = runs_of(seen.pod, container.name, seen.states)
             if not runs or not runs[-1].is_running:
                 continue
-            self._probes.watch(container, runs[-1].state)
+            whole = msgspec.structs.replace(container, security_context=seen.pod.security_of(container))
+            self._probes.watch(whole, runs[-1].state)
             status = seen.pod.container_status(container.name)
             limits = held_to(container, status)
             if wants_restart(container, status, runs[-1].state.id):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import aiohttp
 import grpc
 
-from headrace.node.environment import BASE
+from headrace.node import beside
 from headrace.node.pod import Container, Probe
 from headrace.node.runtimes.protocol import ContainerState, Executes
 from headrace.runtime.clock import Clock
@@ -35,7 +35,10 @@ class Probes:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def watch(self, container: Container, state: ContainerState) -> None:
-        """Probe this run of the container, if it has probes; the runs before it are probed no more."""
+        """Probe this run of the container, if it has probes; the runs before it are probed no more.
+
+        Its securityContext is whole: what only the Pod's says is in it.
+        """
         if state.id in self._tasks or not (
             container.startup_probe or container.readiness_probe or container.liveness_probe
         ):
@@ -118,15 +121,19 @@ class Probes:
             return str(error)
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
+        except Exception as error:  # a probe that cannot be made has failed; else nobody would ever be told
+            return f"{type(error).__name__}: {error}"
         return "the probe names none of exec, httpGet, tcpSocket and grpc"
 
     async def _command(self, command: list[str], container: Container, id: str) -> str:
         if not command:
             return "exec.command must not be empty"
         code, output = (
-            await self._inside.execute(id, command) if self._inside is not None else await _beside(command, container)
+            await self._inside.execute(id, command, OUTPUT_BYTES)
+            if self._inside is not None
+            else await beside.run(command, container.security_context, OUTPUT_BYTES)
         )
-        return "" if code == 0 else output[:OUTPUT_BYTES] or "the command failed"
+        return "" if code == 0 else output or "the command failed"
 
     async def _http(self, get: Mapping[str, Any], container: Container) -> str:
         scheme = str(get.get("scheme") or "HTTP").lower()
@@ -155,24 +162,6 @@ class Probes:
             call = channel.unary_unary(HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
             answer = await call(b"\x0a" + bytes([len(service)]) + service)
         return "" if answer == SERVING else f"service {service.decode()!r} is not serving"
-
-
-async def _beside(command: list[str], container: Container) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=BASE,
-        user=container.security_context.get("runAsUser"),
-        group=container.security_context.get("runAsGroup"),
-    )
-    try:
-        output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    return process.returncode or 0, output.decode(errors="replace")
 
 
 def _port(port: int | str, container: Container) -> int:

@@ -1,13 +1,18 @@
 """One try of each kind of probe, against something that answers and something that does not."""
 
 import asyncio
+import os
+import random
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import grpc
+import msgspec
 import pytest
 
-from headrace.node.pod import Container, Probe
+from headrace.node import beside
+from headrace.node.pod import Container, Probe, view
 from headrace.node.probes import HEALTH_CHECK, Probes
 from headrace.runtime.clock import LoopClock
 
@@ -93,3 +98,70 @@ async def test_a_command_that_takes_too_long_is_ended():
     begun = time.monotonic()
     assert await tried(Probe(exec={"command": ["sleep", "30"]}, timeout_seconds=1)) == "no answer within 1 s"
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(
+    ("of_pod", "of_container", "identity"),
+    [
+        pytest.param({"runAsUser": 1234}, {}, "1234 1234 1234", id="a user without a group never has root's"),
+        pytest.param({}, {"runAsUser": 1234}, "1234 1234 1234", id="the container's own user"),
+        pytest.param({"runAsUser": 1, "runAsGroup": 7}, {"runAsUser": 1234}, "1234 7 7", id="of both"),
+        pytest.param({}, {"runAsGroup": 7}, "0 7 7", id="a group alone"),
+    ],
+)
+async def test_an_exec_probe_has_the_user_and_the_groups_of_its_container(of_pod, of_container, identity):
+    pod = view(
+        {
+            "metadata": {"uid": "u", "name": "web", "namespace": "default"},
+            "spec": {
+                "securityContext": of_pod,
+                "containers": [{"name": "main", "securityContext": of_container}],
+            },
+        }
+    )
+    command = ["sh", "-c", "echo $(id -u) $(id -g) $(id -G); exit 1"]
+    container = msgspec.structs.replace(
+        pod.spec.containers[0], security_context=pod.security_of(pod.spec.containers[0])
+    )
+    assert await probes()._once(container, Probe(exec={"command": command}, timeout_seconds=60), "u_main_0") == (
+        f"{identity}\n"
+    )
+
+
+async def test_of_output_without_end_the_beginning_is_kept():
+    end = asyncio.get_running_loop().create_future()
+    told = beside._Told(1024, end)
+    for _ in range(100):
+        told.pipe_data_received(1, b"x" * 1000)
+    assert told.output == b"x" * 1024
+    command = ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; exit 3"]
+    assert await beside.run(command, {}, 1024) == (3, "x" * 1024)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        pytest.param("sleep 987.{} | cat", "no answer within 1 s", id="when it takes too long"),
+        pytest.param("sleep 987.{} & echo begun; exit 1", "begun\n", id="when it has ended itself"),
+    ],
+)
+async def test_nothing_that_a_probe_started_is_left(script, said):
+    mark = str(random.randrange(10**12))
+    exec = {"command": ["sh", "-c", script.format(mark)]}
+    seconds = 1 if "no answer" in said else 60
+    assert await tried(Probe(exec=exec, timeout_seconds=seconds)) == said
+    deadline = time.monotonic() + 60
+    while any(f"987.{mark}".encode() in line for line in command_lines()):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()
+
+
+async def test_a_probe_that_cannot_be_made_has_failed():
+    assert await tried(Probe(http_get={"path": "/"})) == "KeyError: 'port'"

@@ -152,11 +152,14 @@ def _user(uid: int | None, gid: int | None) -> None:
         if (uid is not None and uid != os.geteuid()) or (gid is not None and gid != os.getegid()):
             raise OSError(1, f"runAsUser {uid}, runAsGroup {gid}: only root can become another user")
         return
-    if uid is not None or gid is not None:
-        # Without a group asked for, the user's own number: root's group would be a gift.
-        group = gid if gid is not None else uid
-        assert group is not None
+    group = group_of(uid, gid)
+    if group is not None:
         os.setgroups([group])
         os.setresgid(group, group, group)
         if uid is not None:
             os.setresuid(uid, uid, uid)
+
+
+def group_of(uid: int | None, gid: int | None) -> int | None:
+    """The one group of a user: without one asked for, the user's own number, since root's group would be a gift."""
+    return gid if gid is not None else uid

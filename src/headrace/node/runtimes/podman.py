@@ -203,18 +203,18 @@ class PodmanRuntime:
                 pass
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def execute(self, id: str, argv: Sequence[str]) -> tuple[int, str]:
+    async def execute(self, id: str, argv: Sequence[str], output_bytes: int) -> tuple[int, str]:
         body = {"AttachStdout": True, "AttachStderr": True, "Cmd": [*argv], "Tty": True}
         try:
             made = await self._podman.call("POST", f"/containers/{self._name(id)}/exec", body=body)
             path = f"/exec/{made['Id']}"
-            output = await self._podman.call(
-                "POST", f"{path}/start", body={"Detach": False, "Tty": True}, seconds=EXECUTE_SECONDS
+            output = await self._podman.beginning(
+                f"{path}/start", {"Detach": False, "Tty": True}, output_bytes, EXECUTE_SECONDS
             )
             ended = await self._podman.call("GET", f"{path}/json")
         except (PodmanRefused, PodmanGone) as error:
             raise OSError(str(error)) from None
-        return int(ended["ExitCode"]), str(output or "")
+        return int(ended["ExitCode"]), output
 
     # ---- limits
 

@@ -128,6 +128,27 @@ class Podman:
             raise PodmanRefused(answer.status, _message(text, answer.status))
         return _json(text)
 
+    async def beginning(self, path: str, body: object, most_bytes: int, seconds: float) -> str:
+        """POST, and of the answer, which may be without end, what comes first; the rest is read and dropped.
+
+        Raises PodmanRefused, PodmanGone, UnsafeSocket.
+        """
+        check_socket(self.path)
+        times = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        kept = b""
+        try:
+            async with self._session.post(f"{API}{path}", json=body, timeout=times) as answer:
+                async for piece in answer.content.iter_any():
+                    kept += piece[: most_bytes - len(kept)]
+        except TimeoutError:
+            raise PodmanGone(f"podman on {self.path} did not answer POST {path} within {seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise PodmanGone(f"podman on {self.path} does not answer: {error}") from None
+        text = kept.decode(errors="replace")
+        if answer.status >= 400:
+            raise PodmanRefused(answer.status, _message(text, answer.status))
+        return text
+
     async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any, None]:
         """A stream of JSON lines; None first, when it is open. Ends when Podman ends it or is quiet for a minute.
 

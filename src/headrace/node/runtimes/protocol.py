@@ -206,6 +206,6 @@ class Releases(Protocol):
 class Executes(Protocol):
     """A runtime whose containers see another machine than the agent, so that a probe must run inside."""
 
-    async def execute(self, id: str, argv: Sequence[str]) -> tuple[int, str]:
-        """Exit code and output. Raises OSError when it cannot be run."""
+    async def execute(self, id: str, argv: Sequence[str], output_bytes: int) -> tuple[int, str]:
+        """Exit code and the beginning of the output. Raises OSError when it cannot be run."""
         ...

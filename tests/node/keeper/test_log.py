@@ -191,3 +191,35 @@ def test_a_file_that_was_emptied_on_a_full_disk_has_no_hole(tmp_path: Path) -> N
     log.append("stdout", b"after\n")
     assert read(path) == b"after\n"
     log.close()
+
+
+def test_a_rotation_that_cannot_rename_is_tried_again_and_nothing_is_lost_or_written_twice(tmp_path: Path) -> None:
+    """The log was never written again, and its container waited for ever."""
+    path, in_the_way = tmp_path / "0.log", tmp_path / "0.log.1"
+    in_the_way.mkdir()
+    log = Log(str(path), file_bytes=100, files=2)
+    lines = [b"line %d\n" % number for number in range(9)]
+    assert [log.append("stdout", line) for line in lines[:8]] == [len(line) for line in lines[:8]]
+    in_the_way.rmdir()
+    log.append("stdout", lines[8])
+    log.close()
+    assert (read(in_the_way), read(path)) == (b"".join(lines), b"")
+
+
+def test_a_rotation_without_a_free_descriptor_goes_on_in_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    log = Log(str(path), file_bytes=100)
+    lines = [b"line %d\n" % number for number in range(9)]
+    free = os.dup(0)
+    os.close(free)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        taken = [log.append("stdout", line) for line in lines[:8]]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert taken == [len(line) for line in lines[:8]]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["0.log.1"]
+    log.append("stdout", lines[8])
+    log.close()
+    assert (read(tmp_path / "0.log.1"), read(path)) == (b"".join(lines[:8]), lines[8])

@@ -5,6 +5,7 @@ is never cut: what a crash left half written is removed at the next opening. Oth
 at any time, to have room on the disk say: it goes on at its path.
 """
 
+import contextlib
 import os
 import time
 
@@ -46,12 +47,19 @@ class Log:
             self._descriptor = -1
 
     def _open(self) -> None:
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o640)
-        self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
-        tail = os.pread(self._descriptor, _TAIL_BYTES, max(0, self._size - _TAIL_BYTES))
-        if tail and not tail.endswith(b"\n"):
-            self._size -= len(tail) - (tail.rfind(b"\n") + 1)
-            os.ftruncate(self._descriptor, self._size)
+        """What is at the path, in place of the file that is open; that one stays where this raises OSError."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o640)
+        try:
+            size = os.lseek(descriptor, 0, os.SEEK_END)
+            tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+            if tail and not tail.endswith(b"\n"):
+                size -= len(tail) - (tail.rfind(b"\n") + 1)
+                os.ftruncate(descriptor, size)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self.close()
+        self._descriptor, self._size = descriptor, size
 
     def _write(self, records: bytes) -> None:
         self._find()
@@ -74,22 +82,19 @@ class Log:
         except OSError:
             if not os.path.isdir(os.path.dirname(self.path)):
                 return
-        descriptor = self._descriptor
-        try:
+        with contextlib.suppress(OSError):
             self._open()
-        except OSError:
-            self._descriptor, self._size = descriptor, held.st_size
-        else:
-            os.close(descriptor)
 
     def _rotate(self) -> None:
-        self.close()
-        for number in range(self.files - 1, 0, -1):
-            older = f"{self.path}.{number}"
-            newer = f"{self.path}.{number - 1}" if number > 1 else self.path
-            if os.path.exists(newer):
-                os.replace(newer, older)
-        self._open()
+        """Where a step fails, the open file goes on, under whichever name, and the next append tries again."""
+        with contextlib.suppress(OSError):
+            renamed_before = not os.path.exists(self.path)
+            for number in () if renamed_before else range(self.files - 1, 0, -1):
+                older = f"{self.path}.{number}"
+                newer = f"{self.path}.{number - 1}" if number > 1 else self.path
+                if os.path.exists(newer):
+                    os.replace(newer, older)
+            self._open()
 
 
 def cut(head: str, data: bytes, last: bool) -> tuple[bytes, int, bool]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.api.times import SKEW_SECONDS, from_time, past, to_micro_time, to_time
+from headrace.api.times import SKEW_SECONDS, from_time, past, stamp, to_micro_time, to_time
 
 NOW = 1_800_000_000.0
 
@@ -31,3 +31,9 @@ def test_since_when_something_is_waited_for(at, counts_as):
 def test_no_wait_outlasts_its_span_however_the_clock_was_set(set_by, span):
     begun = to_micro_time(NOW)
     assert past(begun, NOW + set_by) + span - (NOW + set_by) <= span + SKEW_SECONDS + 1e-3
+
+
+@pytest.mark.parametrize("recorded", [None, "", "x", "2027-01-01", "2027-13-01T00:00:00Z", 7, {}], ids=repr)
+def test_a_recorded_stamp_that_cannot_be_read_counts_as_long_ago(recorded):
+    assert stamp(recorded) == 0.0
+    assert past(str(recorded), NOW) == 0.0

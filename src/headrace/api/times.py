@@ -24,8 +24,17 @@ def from_time(text: str) -> float:
     return (at - _EPOCH).total_seconds()
 
 
+def stamp(recorded: object) -> float:
+    """`from_time` of what a server has recorded. None, and one that cannot be read, count as long ago (0): an object
+    that an older version left so must not keep others waiting that are judged together with it."""
+    try:
+        return from_time(str(recorded)) if recorded else 0.0
+    except ValueError:
+        return 0.0
+
+
 def past(text: str, now: float) -> float:
-    """`from_time` of a stamp since which something is waited for. One that lies ahead of `now` was written by a clock
-    that was set back since: it counts as long ago (0), so that no wait lasts longer than it should."""
-    at = from_time(text)
+    """`stamp` of something that is waited for since then. One that lies ahead of `now` was written by a clock that was
+    set back since: it counts as long ago (0), so that no wait lasts longer than it should."""
+    at = stamp(text)
     return at if at <= now + SKEW_SECONDS else 0.0

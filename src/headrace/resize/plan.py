@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, read, written
 from headrace.api.kinds import POD
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
-from headrace.api.times import from_time, to_time
+from headrace.api.times import stamp, to_time
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.pods import contribution
 from headrace.runtime.actions import Action, Event, Patch
@@ -192,7 +192,7 @@ def _wish(candidate: Candidate, ledger: Ledger, now: float) -> Wish:
     holds = contribution({**pod, "status": _with_records(pod)}).wish(before)
     has = ledger.holders.get(before.holder, {})
     pending = _condition(pod, PENDING)
-    since = from_time(str(pending["lastTransitionTime"])) if pending and pending.get("lastTransitionTime") else now
+    since = stamp(pending["lastTransitionTime"]) if pending and pending.get("lastTransitionTime") else now
     grows = any(amount > has.get(name, 0) for name, amount in holds.items())
     return Wish(candidate, before.holder, holds, grows, since)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from headrace.api.kinds import EVENT, NAMESPACE
 from headrace.api.limits import LIST_PAGE
 from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of
-from headrace.api.times import from_time
+from headrace.api.times import stamp
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
@@ -54,5 +54,5 @@ def _told(event: Object) -> Told:
         event.get("eventTime"),
         metadata(event).get("creationTimestamp"),
     )
-    at = next((from_time(str(each)) for each in times if each), 0.0)
+    at = next((at for each in times if (at := stamp(each))), 0.0)
     return Told(namespace_of(event), name_of(event), uid_of(event), at)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from headrace.api.kinds import NODE, POD
 from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of
-from headrace.api.times import from_time
+from headrace.api.times import stamp
 from headrace.runtime.actions import Action
 from headrace.runtime.cache import Informers
 from headrace.runtime.clock import Clock
@@ -58,7 +58,7 @@ class PodCollector:
             namespace_of(pod),
             name_of(pod),
             uid_of(pod),
-            from_time(str(metadata(pod).get("creationTimestamp") or "1970-01-01T00:00:00Z")),
+            stamp(metadata(pod).get("creationTimestamp")),
             terminated=(pod.get("status") or {}).get("phase") in ENDED,
             deleting=bool(metadata(pod).get("deletionTimestamp")),
             bound=node is not None,

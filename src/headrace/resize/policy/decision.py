@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.api.amounts import CPU, MEMORY, Amounts
 from headrace.api.objects import Fields, Object, metadata
-from headrace.api.times import from_time, past
+from headrace.api.times import past, stamp
 from headrace.metrics.protocol import Usage, Value
 from headrace.objects.validation.resizing import LEAST_MEBIBYTES, LEAST_MILLICORES
 from headrace.resize import workload
@@ -198,7 +198,7 @@ class _Look:
     # A replaced Pod starts with what its predecessor had
 
     def _start(self, limits: Amounts, flags: set[Flag]) -> Decision | None:
-        created = from_time(str(metadata(self.container.pod).get("creationTimestamp") or "1970-01-01T00:00:00Z"))
+        created = stamp(metadata(self.container.pod).get("creationTimestamp"))
         # A Pod's creation is told in whole seconds.
         if self.container.history or not self.record.target or created < math.floor(self.record.at):
             return None
@@ -230,11 +230,7 @@ class _Look:
             return True
         told = workload.status_of(self.container.pod, self.container.name)
         ends = [(told.get(state) or {}).get("terminated") or {} for state in ("state", "lastState")]
-        return any(
-            each.get("reason") == "OOMKilled"
-            and from_time(str(each.get("finishedAt") or "1970-01-01T00:00:00Z")) > since
-            for each in ends
-        )
+        return any(each.get("reason") == "OOMKilled" and stamp(each.get("finishedAt")) > since for each in ends)
 
     def _up(self, limits: Amounts, flags: set[Flag]) -> Decision | None:
         cause: tuple[Trigger, Reading] | None = None

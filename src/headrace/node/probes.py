@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import aiohttp
 import grpc
 
+from headrace.client.aiohttp_import import aiohttp
 from headrace.node import beside
 from headrace.node.pod import Container, Probe
 from headrace.node.runtimes.protocol import ContainerState, Executes

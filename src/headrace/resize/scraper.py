@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import POD, RESIZE_POLICY
 from headrace.api.objects import Object, key_of, metadata
+from headrace.client.aiohttp_import import aiohttp
 from headrace.resize import workload
 from headrace.resize.monitoring import BadMetrics, Monitoring
 from headrace.resize.policy.spec import RESOURCES_OF, selects

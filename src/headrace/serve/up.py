@@ -19,7 +19,7 @@ from headrace.serve.home import Home, HomeSettings, home
 from headrace.serve.supervisor import supervise
 
 if TYPE_CHECKING:
-    from headrace.client.http import Client  # a server is none: aiohttp costs it 6 MB and a tenth of a second
+    from headrace.client.http import Client  # aiohttp costs 6 MB and a tenth of a second, which a server alone is spared
 
 CERTIFICATE_LOOK_SECONDS = 0.1
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
-
+from headrace.client.aiohttp_import import aiohttp
 from headrace.node.runtimes.protocol import RuntimeUnavailable
 
 API = "http://podman/v4.0.0/libpod"

@@ -115,6 +115,8 @@ class Actuator:
                 kept = "the previous limits are in force" if error.restored else "they may be half applied"
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
+            except Exception as error:  # a runtime that is gone, say: one container's trouble is not the agent's
+                self.problem = Problem("Error", f"limits cannot be applied: {error}")
             self._passed.set()
             self._passed = asyncio.Event()
             if (self.actual, self.problem, self.in_force) != before or drifted:
@@ -131,7 +133,7 @@ class Actuator:
     async def _reread(self) -> Limits | None:
         try:
             return await self._runtime.read(self.id)
-        except (ApplyFailed, OSError):
+        except Exception:  # the problem at hand is told already
             return self.actual
 
 

@@ -162,4 +162,8 @@ class _Rows:
                 yield time + b" " + text if self._query.timestamps and not begun else text
 
     def _is_wanted(self, time: bytes) -> bool:
-        return self._query.since is None or from_time(time.decode("ascii")) >= self._query.since
+        """A time that cannot be read (a file cut by a power failure, or edited) hides nothing."""
+        try:
+            return self._query.since is None or from_time(time.decode("ascii")) >= self._query.since
+        except ValueError:
+            return True

@@ -111,8 +111,11 @@ class Pods:
         """Until cancelled: release devices of Pods that are gone, at once, when drivers come, and every minute."""
         while True:
             self._audit_now.clear()
-            for failure in await self._means.devices.audit(self._workers.keys()):
-                self._means.log.warning("devices not released", error=failure)
+            try:
+                for failure in await self._means.devices.audit(self._workers.keys()):
+                    self._means.log.warning("devices not released", error=failure)
+            except Exception:
+                self._means.log.exception("devices not released")
             with suppress(TimeoutError):
                 async with asyncio.timeout(AUDIT_SECONDS):
                     await self._audit_now.wait()
@@ -130,22 +133,29 @@ class Pods:
         """Until cancelled: see what nobody owns, and end what nobody recorded either."""
         unrecorded: set[str] = set()
         while True:
-            found: dict[str, Limits] = {}
-            for uid in self._means.states.pods():
-                if uid in self._orphans or uid not in self._workers:
-                    found |= await self._limits_of(uid)
-            runtime = self._means.runtime
-            if isinstance(runtime, FindsStrays):
-                known = [state.id for uid in self._means.states.pods() for state in self._means.states.of(uid)]
-                seen = await runtime.strays(known)
-                rest = {id: limits for id, limits in seen.items() if not self._is_known(id)}
-                for id in unrecorded & rest.keys():  # seen twice: not a start under way
-                    self._means.log.warning("ending processes without a record", container=id)
-                    await runtime.kill(id)
-                unrecorded = set(rest)
-                found |= rest
-            self._strays = found
+            try:
+                unrecorded = await self._look_for_strays(unrecorded)
+            except Exception:  # what was charged stays charged until it can be seen again
+                self._means.log.exception("looking for strays again")
             await self._means.clock.sleep(STRAY_SECONDS)
+
+    async def _look_for_strays(self, unrecorded: set[str]) -> set[str]:
+        """One look; takes and answers ids that run without a record."""
+        found: dict[str, Limits] = {}
+        rest: dict[str, Limits] = {}
+        for uid in self._means.states.pods():
+            if uid in self._orphans or uid not in self._workers:
+                found |= await self._limits_of(uid)
+        runtime = self._means.runtime
+        if isinstance(runtime, FindsStrays):
+            known = [state.id for uid in self._means.states.pods() for state in self._means.states.of(uid)]
+            seen = await runtime.strays(known)
+            rest = {id: limits for id, limits in seen.items() if not self._is_known(id)}
+            for id in unrecorded & rest.keys():  # seen twice: not a start under way
+                self._means.log.warning("ending processes without a record", container=id)
+                await runtime.kill(id)
+        self._strays = found | rest
+        return set(rest)
 
     def _is_known(self, id: str) -> bool:
         return any(state.id == id for state in self._means.states.of(pod_uid_of(id)))

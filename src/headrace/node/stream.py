@@ -76,7 +76,10 @@ class Stream:
 
     async def run(self) -> None:
         while True:
-            await self._connect()
+            try:
+                await self._connect()
+            except Exception:  # such as a certificate that cannot be read: Pods need no stream
+                self._log.exception("stream ended")
             await self._clock.sleep(self._backoff.failed(""))
 
     async def _connect(self) -> None:
@@ -154,6 +157,9 @@ class Stream:
             end = wire.End(code=refused.code.value[0], message=refused.message)
         except OSError as error:
             end = wire.End(code=grpc.StatusCode.INTERNAL.value[0], message=str(error))
+        except Exception as error:  # one request's trouble is not the others'
+            self._log.exception("request failed", request=message.WhichOneof("message"))
+            end = wire.End(code=grpc.StatusCode.INTERNAL.value[0], message=f"{type(error).__name__}: {error}")
         finally:
             self._requests.pop(number, None)
         await outbox.put(wire.FromAgent(request_id=number, end=end))

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from headrace.node.actuator import Actuator, Actuators
 from headrace.node.admitted import admitted, held_to, is_given_back, is_met, reported
+from headrace.node.containers import Problem
 from headrace.node.pod import Container
-from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse
+from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse, RuntimeUnavailable
 from tests.node.agent.home import wall
 from tests.node.agent.simulated_runtime import SimulatedRuntime
 
@@ -236,3 +237,15 @@ async def test_a_hand_edit_is_found_within_the_sync_period_put_right_and_counted
     assert [each.drifted for each in told if each.drifted] == [
         "found cpu 1000m, memory 128Mi, put back cpu 500m, memory 64Mi"
     ]
+
+
+async def test_a_runtime_that_fails_unforeseen_is_told_and_tried_again():
+    """A container's limits that could not be set for an unforeseen reason ended the agent."""
+    runtime, actuator, told = await started()
+    runtime.apply_error = RuntimeUnavailable("podman does not answer")
+    actuator.aim(BIG, 2)
+    await actuator.converge()
+    assert actuator.problem == Problem("Error", "limits cannot be applied: podman does not answer")
+    runtime.apply_error = None
+    await actuator.converge()
+    assert (actuator.problem, actuator.actual, len(told)) == (None, BIG, 3)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.api.times import from_time
 from headrace.node.launch import prune_logs
 from headrace.node.logs import LogQuery, read
 
@@ -168,3 +169,19 @@ def test_the_log_of_a_flood_that_is_rotated_at_any_moment_of_a_look_is_told_whol
 
     monkeypatch.setattr(type(path), moment, rotating)
     assert asyncio.run(text_of(path)).split() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(b"\0" * 4096 + at(1).encode(), id="zeros that a power failure left"),
+        pytest.param(b"yesterday", id="a file that somebody has edited"),
+        pytest.param(b"2026-03-01T12:00:01", id="a time without a zone"),
+        pytest.param(b"\xff\xfe", id="no text"),
+    ],
+)
+async def test_a_line_whose_time_cannot_be_read_is_shown_with_since(tmp_path, odd):
+    path = tmp_path / "log"
+    path.write_bytes(records("old") + odd + b" stdout F odd\n" + records("new", first=9))
+    since = from_time(at(5))
+    assert await text_of(path, since=since) == "odd\nnew\n"

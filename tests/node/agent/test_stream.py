@@ -52,6 +52,8 @@ class Resize:
         raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"not admitted: {request.workload_id}")
 
     async def status(self, request):
+        if request.workload_id == "odd":
+            raise LookupError("nobody thought of this")
         return resize.GetResourceStatusResponse(success=True)
 
 
@@ -181,3 +183,45 @@ async def test_a_second_stream_of_a_node_ends_the_first():
         here.streams.connect(AgentConnection("node-a", "newer"))
         with pytest.raises(Unavailable):
             await anext(first.ask(None))
+
+
+async def test_a_fault_of_one_request_is_told_to_it_and_ends_no_other():
+    async with joined() as here:
+        here.write(1)
+        follower = here.logs(follow=True)
+        await anext(follower)
+        with pytest.raises(AgentRefused, match="LookupError: nobody thought of this") as told:
+            await here.streams.get_resource_status("node-a", resize.GetResourceStatusRequest(workload_id="odd"))
+        assert told.value.code is grpc.StatusCode.INTERNAL
+        here.write(1)
+        async with asyncio.timeout(20):
+            assert await anext(follower) == f"{LINE}\n".encode()
+        await follower.aclose()
+
+
+async def test_a_stream_that_cannot_be_made_is_made_later():
+    tries = asyncio.Queue()
+
+    def dial():
+        tries.put_nowait(None)
+        raise OSError(24, "Too many open files", "node.key")
+
+    stream = Stream(
+        "node-a",
+        "0",
+        dial,
+        {},
+        States(None, lambda uid: None),
+        Resize(),
+        directory=Path("/nowhere"),
+        clock=LoopClock(time.time),
+        backoff=Backoff(lambda: 0.5, 0.01, 0.1),
+        log=LOG,
+    )
+    task = asyncio.create_task(stream.run())
+    async with asyncio.timeout(20):
+        for _ in range(3):
+            await tries.get()
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

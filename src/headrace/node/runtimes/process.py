@@ -148,8 +148,12 @@ class ProcessRuntime:
         known = await self.list()
         for state in known:
             if state.state == "running" and state.id not in wanted:
-                with contextlib.suppress(NotRunning):
+                try:
                     found[state.id] = await self.read(state.id)
+                except NotRunning:
+                    continue
+                except Unreadable:  # it is there, however much it takes
+                    found[state.id] = Limits()
         for id, paths in self._groups({*wanted, *(state.id for state in known)}).items():
             if in_groups(_texts(paths)):
                 found[id] = self._limits_of(paths)

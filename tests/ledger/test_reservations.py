@@ -1,10 +1,12 @@
 """Laws of reservations: a floor on what its beneficiaries hold, consumed by being larger, there until it is deleted."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.ledger.books import Books
+from headrace.ledger.document import LedgerDocument, ledger_document
 from headrace.ledger.node import Floor, Ledger, Shortfall
 from tests.ledger.builders import container, key_of, node, pod
 
@@ -208,3 +210,21 @@ def test_what_releases_a_reservation(after, room):
     assert world.books.nodes()["node-a"].room("cpu") == room
     refused = world.write((*RESERVATION, "s"), reservation("s", cpu="1"))
     assert (refused is None) == (room > 0)
+
+
+def test_the_books_that_are_told_admit_a_beneficiary_what_the_guard_admits_it():
+    """(Read back they refused it what was reserved for it.)"""
+    kept = Floor({"cpu": 4000}, frozenset({"Pod default/web"}))
+    ledger = (
+        Ledger({"cpu": 6000}, {}, node="node-a").record("Pod default/web", {"cpu": 1000}).record_floor("kept", kept)
+    )
+    told = msgspec.json.decode(msgspec.json.encode(ledger_document(ledger, ())), type=LedgerDocument).ledger("node-a")
+    assert told.floors == ledger.floors
+    for holder, cpu in (
+        ("Pod default/web", 4000),
+        ("Pod default/web", 6000),
+        ("Pod default/web", 6001),
+        ("other", 2001),
+    ):
+        assert told.admit(holder, {"cpu": cpu}) == ledger.admit(holder, {"cpu": cpu})
+    assert not isinstance(told.admit("Pod default/web", {"cpu": 6000}), Shortfall)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from headrace.cli.explain_claim import Devices, classless, gather, wanting
 from headrace.cli.groups import Named
 from headrace.cli.objects import columns
 
+if TYPE_CHECKING:
+    from headrace.ledger.document import BooksDocument
+
 LATEST_EVENTS = 5
 
 
@@ -20,7 +23,8 @@ LATEST_EVENTS = 5
 class Found:
     """What is known of a Pod: its claims by name (None: not there), the nodes, every Pod of them, its events.
 
-    `devices` is looked up for a Pod that waits with claims.
+    `devices` is looked up for a Pod that waits with claims, `reservations` and the books that the server keeps (None:
+    none are served, or they may not be read) for any that waits.
     """
 
     pod: Mapping[str, Any]
@@ -29,6 +33,8 @@ class Found:
     claims: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
     devices: Devices | None = None
+    reservations: Sequence[Mapping[str, Any]] = ()
+    served: "BooksDocument | None" = None
 
 
 @click.group(cls=Named)
@@ -48,7 +54,8 @@ def pod(name: str, target: Target) -> None:
 
 
 async def _pod(name: str, target: Target) -> None:
-    from headrace.api.kinds import EVENT, NODE, POD, RESOURCE_CLAIM
+    from headrace.api.kinds import CAPACITY_RESERVATION, EVENT, NODE, POD, RESOURCE_CLAIM
+    from headrace.cli.capacity import committed
     from headrace.devices.plan import claim_of_entry
     from headrace.scheduling import extended
     from headrace.store.kubernetes import KubernetesStore
@@ -74,7 +81,12 @@ async def _pod(name: str, target: Target) -> None:
                 claims[claim] = await store.get(RESOURCE_CLAIM, claim, namespace)
         waits = (claims or extended.asked(pod)) and not pod["spec"].get("nodeName")
         devices = await gather(store) if waits else None
-    for line in lines(Found(pod, nodes, pods, claims, events, devices)):
+        reservations, served = [], None
+        if not pod["spec"].get("nodeName"):
+            with suppress(NotFound):  # a cluster may not have the kind
+                reservations = (await store.list(CAPACITY_RESERVATION)).items
+            served = await committed(client)
+    for line in lines(Found(pod, nodes, pods, claims, events, devices, reservations, served)):
         click.echo(line)
 
 
@@ -129,8 +141,12 @@ def _for_extended(found: Found) -> list[dict[str, Any]]:
 
 
 def _placement(found: Found) -> Iterator[str]:
-    """Each node with the first filter that refuses, and where amounts are short, the ledger's own sentence."""
-    from headrace.api.objects import key_of, name_of
+    """Each node with the first filter that refuses, and where amounts are short, the ledger's own sentence.
+
+    The books are those that the server's guard keeps, which know too what was deleted and not confirmed yet.
+    """
+    from headrace.api.kinds import CAPACITY_RESERVATION
+    from headrace.api.objects import key_of, name_of, namespace_of
     from headrace.ledger.books import Books
     from headrace.ledger.node import Shortfall
     from headrace.ledger.pods import contribution
@@ -140,8 +156,13 @@ def _placement(found: Found) -> Iterator[str]:
         [
             *((("nodes", "", name_of(node)), dict(node)) for node in found.nodes),
             *((("pods", each["metadata"]["namespace"], name_of(each)), dict(each)) for each in found.pods),
+            *(
+                ((CAPACITY_RESERVATION.resource, namespace_of(dict(each)), name_of(dict(each))), dict(each))
+                for each in found.reservations
+            ),
         ]
     )
+    kept = found.served.nodes if found.served is not None else {}
     spec = found.pod["spec"]
     amounts = contribution(dict(found.pod)).admitted()
     wanted = Wanted(key_of(found.pod), spec, amounts, host_ports(spec), frozenset(_backed(found)))
@@ -149,7 +170,8 @@ def _placement(found: Found) -> Iterator[str]:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield f"  {condition.get('reason')}: {condition.get('message')}"
     for node in found.nodes:
-        ledger = books.nodes()[name_of(node)]
+        told = kept.get(name_of(node))
+        ledger = told.ledger(name_of(node)) if told is not None else books.nodes()[name_of(node)]
         ports = frozenset[tuple[str, str, int]]().union(
             *(host_ports(each["spec"]) for each in found.pods if each["spec"].get("nodeName") == name_of(node))
         )

@@ -8,16 +8,24 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from headrace.ledger.devices import Pool
-from headrace.ledger.node import Ledger
+from headrace.ledger.node import Floor, Ledger
 
 LEDGER_PATH = "/headrace/v1alpha1/ledger"
 """Where the API server tells them."""
 
 
+class FloorDocument(msgspec.Struct, frozen=True):
+    """A reservation: what its beneficiaries (holders) hold counts as at least these amounts."""
+
+    amounts: dict[str, int]
+    beneficiaries: tuple[str, ...] = ()
+
+
 class LedgerDocument(msgspec.Struct, frozen=True):
     """One node. `available` may be negative: a node that lost capacity is overfull, not broken.
 
-    `devices`: by `driver/pool`, each device and who has it.
+    `devices`: by `driver/pool`, each device and who has it. `floors`: reservations by name, without which a beneficiary
+    would be refused what is kept for it.
     """
 
     total: dict[str, int]
@@ -26,9 +34,11 @@ class LedgerDocument(msgspec.Struct, frozen=True):
     available: dict[str, int]
     holders: dict[str, dict[str, int]]
     devices: dict[str, dict[str, tuple[str, ...]]] = {}
+    floors: dict[str, FloorDocument] = {}
 
     def ledger(self, node: str) -> Ledger:
-        return Ledger(self.total, self.reserved, self.holders, self.allocated, node)
+        floors = {name: Floor(each.amounts, frozenset(each.beneficiaries)) for name, each in self.floors.items()}
+        return Ledger(self.total, self.reserved, self.holders, self.allocated, node, floors)
 
 
 class BooksDocument(msgspec.Struct, frozen=True):
@@ -60,5 +70,9 @@ def ledger_document(ledger: Ledger, pools: Iterable[Pool]) -> LedgerDocument:
                 for device in (*pool.devices, *(gone for gone in pool.used if gone not in pool.devices))
             }
             for pool in sorted(pools, key=lambda each: each.key)
+        },
+        floors={
+            name: FloorDocument(dict(floor.amounts), tuple(sorted(floor.beneficiaries)))
+            for name, floor in sorted(ledger.floors.items())
         },
     )

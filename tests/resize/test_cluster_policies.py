@@ -238,6 +238,20 @@ async def test_a_query_s_series_are_about_the_pods_that_their_labels_name():
         assert (await here.limits("fast"))["app"] == {"cpu": "1", "memory": "256Mi"}
 
 
+async def test_numbers_that_break_something_are_an_outage_like_any_other():
+    """(Whatever else was raised ended the process.)"""
+    async with cluster() as here:
+        await here.pod()
+        await here.policy(triggers=CPU)
+        here.told.uses["default/web/app"] = lambda at: {}["no such number"]
+        await asyncio.sleep(30)
+        status, message = await here.condition("MetricsUnavailable")
+        assert (status, "no such number" in message) == ("True", True)
+        here.told.uses["default/web/app"] = (0.95, 100)
+        await asyncio.sleep(90)
+        assert (await here.condition("MetricsUnavailable"))[0] == "False"
+
+
 async def test_one_policy_s_bad_query_is_told_in_it_alone_and_stops_no_other():
     async with cluster() as here:
         await here.pod()

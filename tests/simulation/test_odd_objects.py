@@ -406,7 +406,8 @@ async def test_whatever_is_odd_all_controllers_go_on_working(how, seed):
         )
         assert await put_odd(store, chance, range(200)) > 150  # before the start, and
         async with running(manager) as task:
-            await manager.wait_until_synced()
+            async with asyncio.timeout(60):
+                await manager.wait_until_synced()
             assert await put_odd(store, chance, range(200, 400)) > 150  # while it runs
             await asyncio.sleep(30)
             assert not task.done()

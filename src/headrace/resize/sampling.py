@@ -69,7 +69,10 @@ class Sampler:
         """Once a period, until cancelled."""
         while True:
             began = self._clock.monotonic()
-            await self.sample()
+            try:
+                await self.sample()
+            except Exception as error:  # a fault in one round must not stop the next
+                self._log.error("round failed", exc_info=error)
             await self._clock.sleep(max(0.0, self._period - (self._clock.monotonic() - began)))
 
     async def sample(self) -> None:
@@ -143,6 +146,8 @@ async def _failure(asking: Coroutine[Any, Any, None]) -> str:
             await asking
     except (Unmeasured, TimeoutError) as error:
         return str(error) or f"no answer for {ANSWER_SECONDS:.0f} s"
+    except Exception as error:  # told of the policy that it is about: the others are measured
+        return f"cannot be measured: {error!r}"
     return ""
 
 

@@ -12,7 +12,6 @@ from functools import partial
 import grpc
 from structlog.typing import FilteringBoundLogger
 
-from headrace.client.errors import Unreachable
 from headrace.client.http import Client
 from headrace.node.agent import Agent, Settings
 from headrace.node.certificate import Credentials, lifetime_words
@@ -89,9 +88,9 @@ async def _until_renewed(
     renewing = asyncio.create_task(_renewed(node, server, credentials, clock, log), name="certificate")
     telling = asyncio.create_task(_tell(agent, ready), name="ready")
     try:
-        await asyncio.wait({running, renewing}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
+        done, _ = await asyncio.wait({running, renewing}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
         for task in (running, renewing, telling):
             task.cancel()
@@ -102,16 +101,23 @@ async def _until_renewed(
 async def _renewed(
     node: str, server: Server, credentials: Credentials, clock: Clock, log: FilteringBoundLogger
 ) -> None:
-    """Returns when there is a fresh certificate; at most once a minute, however wrong the clock is."""
-    await clock.sleep(RETRY_SECONDS)
-    while (left := credentials.renews_at() - clock.wall()) > 0:
-        await clock.sleep(min(left, LONGEST_SLEEP_SECONDS))
+    """Returns when there is a fresh certificate; at most once a minute, however wrong the clock is.
+
+    Whatever keeps it from that (a server that is away, a full disk, no process to be had) is told and tried again.
+    """
+    valid_until = "unknown"
+    pause = RETRY_SECONDS
     while True:
+        await clock.sleep(pause)
         try:
+            valid_until = lifetime_words(credentials)
+            if (left := credentials.renews_at() - clock.wall()) > 0:
+                pause = min(left, LONGEST_SLEEP_SECONDS)
+                continue
             await renew(server.url, node, credentials)
-        except (JoinFailed, Unreachable) as error:
-            log.warning("certificate not renewed", valid_until=lifetime_words(credentials), error=str(error))
-            await clock.sleep(RETRY_SECONDS)
+        except Exception as error:
+            log.warning("certificate not renewed", valid_until=valid_until, error=str(error) or type(error).__name__)
+            pause = RETRY_SECONDS
         else:
             log.info("certificate renewed", valid_until=lifetime_words(credentials))
             return

@@ -14,6 +14,7 @@ from headrace.client.kubeconfig import Cluster
 from headrace.node.certificate import Credentials
 
 JOIN, RENEW, AUTHORITY = "/headrace/v1alpha1/join", "/headrace/v1alpha1/renew", "/cacerts"
+SIGNING_SECONDS = 60.0
 
 
 class JoinFailed(Exception):
@@ -70,7 +71,14 @@ async def _signing_request(node: str, credentials: Credentials) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    request, complaint = await process.communicate()
+    try:
+        async with asyncio.timeout(SIGNING_SECONDS):
+            request, complaint = await process.communicate()
+    except TimeoutError:
+        raise JoinFailed(f"no certificate can be asked for {node!r}: no request in {SIGNING_SECONDS:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
     if process.returncode != 0:
         lines = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
         raise JoinFailed(f"no certificate can be asked for {node!r}: {lines[-1]}")

@@ -24,21 +24,31 @@ async def supervise(
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "headrace.cli", *arguments),
-            env={**os.environ, **environment, SUPERVISOR: str(os.getpid())},
-            stdin=asyncio.subprocess.DEVNULL,
-            # A Ctrl-C on the terminal is for the parent alone, which ends its children in order.
-            start_new_session=True,
-        )
         try:
-            code = await child.wait()
-        except asyncio.CancelledError:
-            await _end(child)
-            raise
-        delay = FIRST_SECONDS if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_SECONDS)
-        log.warning("part ended, starting it again", part=name, code=code, again_seconds=delay)
+            code = await _run(arguments, environment)
+        except OSError as error:  # no process or no memory is free for now
+            delay = min(delay * 2, LONGEST_SECONDS)
+            log.warning("part not started, trying it again", part=name, error=str(error), again_seconds=delay)
+        else:
+            delay = FIRST_SECONDS if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_SECONDS)
+            log.warning("part ended, starting it again", part=name, code=code, again_seconds=delay)
         await asyncio.sleep(delay)
+
+
+async def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Its exit code. Raises OSError when it cannot be started."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headrace.cli", *arguments),
+        env={**os.environ, **environment, SUPERVISOR: str(os.getpid())},
+        stdin=asyncio.subprocess.DEVNULL,
+        # A Ctrl-C on the terminal is for the parent alone, which ends its children in order.
+        start_new_session=True,
+    )
+    try:
+        return await child.wait()
+    except asyncio.CancelledError:
+        await _end(child)
+        raise
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ from headrace.serve.home import Home, HomeSettings, home
 from headrace.serve.supervisor import supervise
 
 if TYPE_CHECKING:
-    from headrace.client.http import Client  # aiohttp costs 6 MB and a tenth of a second, which a server alone is spared
+    from headrace.client.http import (
+        Client,
+    )  # aiohttp costs 6 MB and a tenth of a second, which a server alone is spared
 
 CERTIFICATE_LOOK_SECONDS = 0.1
 
@@ -60,18 +62,22 @@ async def run_up(
             try:
                 collection.settle()
                 ready(running)
-                await _until(stop, running)
+                await _until(stop, running, parts)
             finally:
                 for part in parts:
                     part.cancel()
                 await asyncio.gather(*parts, return_exceptions=True)
 
 
-async def _until(stop: asyncio.Event, running: Home) -> None:
+async def _until(stop: asyncio.Event, running: Home, parts: Sequence[asyncio.Task[None]] = ()) -> None:
+    """A part never ends by itself: what one has ended with is raised."""
     waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(running.failed.wait())}
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({*waiting, *parts}, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
+    for part in parts:
+        if part.done():
+            part.result()
     if running.failed.is_set():
         raise RuntimeError(running.why[0])
 
@@ -90,15 +96,15 @@ async def _parts(settings: UpSettings, running: Home, log: FilteringBoundLogger)
     agent = ("agent", *shared, "--agents-server", agents, *settings.agent)
     return [
         supervise("agent", agent, environment, log),
-        *(_driver(settings, supervise(each[0], ("driver", *each, *shared), {}, log)) for each in settings.drivers),
+        *(_driver(settings, each[0], ("driver", *each, *shared), log) for each in settings.drivers),
     ]
 
 
-async def _driver(settings: UpSettings, running: Coroutine[Any, Any, None]) -> None:
+async def _driver(settings: UpSettings, name: str, arguments: Sequence[str], log: FilteringBoundLogger) -> None:
     """A driver speaks with the agent's certificate, so it starts when there is one."""
     while not Credentials(settings.agent_dir / "pki").exist():  # noqa: ASYNC110
         await asyncio.sleep(CERTIFICATE_LOOK_SECONDS)  # another process writes it
-    await running
+    await supervise(name, arguments, {}, log)
 
 
 async def join_token(client: "Client", node: str, ttl_seconds: float = JOIN_SECONDS) -> str:

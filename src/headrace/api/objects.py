@@ -6,6 +6,8 @@ from typing import Any
 Object = dict[str, Any]
 """A whole API object. Treat what a cache or a store hands out as immutable; what you change, you copy or patch."""
 
+NAME_CHARACTERS = 253
+
 Fields = Mapping[str, Any]
 """The part of an object that a patch carries."""
 
@@ -30,6 +32,11 @@ def uid_of(obj: Fields) -> str:
 def version_of(obj: Fields) -> str:
     """The resourceVersion: opaque text to everyone but its home."""
     return str(metadata(obj).get("resourceVersion", ""))
+
+
+def marked_name(text: str, mark: str) -> str:
+    """`text-mark`, the text cut where that is longer than a name may be (RFC 1123), and never just behind a dot."""
+    return f"{text[: NAME_CHARACTERS - len(mark) - 1].rstrip('.')}-{mark}"
 
 
 def key_of(obj: Fields) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.kinds import POD, RESOURCE_CLAIM
-from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.objects import Fields, Object, marked_name, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.runtime.actions import Action, Create, Delete, Event, Patch
 from headrace.store.protocol import Deletion, Preconditions
 
@@ -53,7 +53,7 @@ def is_done(pod: Fields | None) -> bool:
 def generated_name(pod: Fields, entry: str) -> str:
     """`trainer-gpu-5f3a1c…`: within 253 characters, the same for the same Pod and entry, another for another Pod."""
     mark = hashlib.sha256(f"{uid_of(pod)}/{entry}".encode()).hexdigest()[:8]
-    return f"{f'{name_of(pod)}-{entry}'[:244]}-{mark}"
+    return marked_name(f"{name_of(pod)}-{entry}", mark)
 
 
 def claim_of_entry(pod: Fields, entry: Fields) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from headrace.api.amounts import CPU, MEMORY, PODS, Amounts, read, written
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.objects import Object, key_of, marked_name, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import to_micro_time
 from headrace.ledger.node import Ledger
 from headrace.ledger.pods import contribution
@@ -81,7 +81,7 @@ class ResizeServices:
         """One reservation a workload: asking again moves it and prolongs it."""
         pod = place.pod
         mark = hashlib.sha256(f"{uid_of(pod)}/{place.container}".encode()).hexdigest()[:8]
-        name = f"resize-{name_of(pod)[:225].rstrip('.')}-{mark}"
+        name = marked_name(f"resize-{name_of(pod)}", mark)
         spec = {
             "node": place.node,
             "resources": {each: written(each, amount) for each, amount in floor.items()},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.api.kinds import RESOURCE_CLAIM
-from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of, uid_of
+from headrace.api.objects import Fields, Object, marked_name, metadata, name_of, namespace_of, uid_of
 from headrace.api.quantity import parse
 from headrace.devices.plan import FINALIZER
 
@@ -130,7 +130,7 @@ def _amounts(container: Fields) -> Mapping[str, Any]:
 def claim_name(pod: Fields) -> str:
     """The same for the same Pod, so that a plan made twice creates one claim."""
     mark = hashlib.sha256(f"{uid_of(pod)}/extended-resources".encode()).hexdigest()[:8]
-    return f"{name_of(pod)[:225]}-extended-resources-{mark}"
+    return marked_name(name_of(pod), f"extended-resources-{mark}")
 
 
 def claim_for(pod: Fields, requests: Sequence[Fields]) -> Object:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from headrace.api.amounts import Amounts, larger, minus, read, total, written
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.objects import Object, marked_name, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import stamp, to_time
 from headrace.ledger.pods import MANAGED_LABEL
 from headrace.resize import workload
@@ -130,7 +130,7 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
         "apiVersion": RESOURCE_SCALING_ACTION.api_version,
         "kind": RESOURCE_SCALING_ACTION.kind,
         "metadata": {
-            "name": f"{name_of(pod)[:180].rstrip('.')}-{container.name}-{digest}",
+            "name": marked_name(name_of(pod), f"{container.name}-{digest}"),
             "namespace": namespace_of(pod),
             "labels": {POLICY_LABEL: policy.name},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}],

@@ -14,6 +14,7 @@ from headrace.apiserver import pki
 from headrace.cli.main import main, root
 from headrace.devices.driver import sockets
 from headrace.node.certificate import Credentials
+from headrace.node.runtimes.choice import RECORD
 from headrace.node.signing import signing_request
 from headrace.serve.announcement import Announced, announced, announcing, is_alive
 
@@ -148,3 +149,14 @@ def test_down_says_that_containers_may_run_on_when_podman_is_not_there(tmp_path:
         told.output
     )
     assert "Traceback" not in told.output
+
+
+def test_a_keeper_that_cannot_be_reached_is_told_by_down(tmp_path):
+    agent = tmp_path / "agent"
+    agent.mkdir()
+    (agent / "keeper").write_text("no directory")
+    (agent / RECORD).write_text("process\n")
+    told = CliRunner().invoke(root, ["down", "--data-dir", str(tmp_path)])
+    assert told.exit_code == 1
+    assert "its containers were not ended, and may run" in told.output
+    assert isinstance(told.exception, SystemExit)

@@ -271,7 +271,7 @@ def down(data_dir: str | None, keep_containers: bool, grace_period: float) -> No
             except CannotEnd as why:
                 raise click.ClickException(
                     f"headrace is down, but its containers were not ended, and may run: {why}; "
-                    "`headrace down` again when it is there"
+                    "`headrace down` again when that is mended"
                 ) from None
     if running is None and not ended and not agents:
         click.echo(f"headrace does not run in {directory}")

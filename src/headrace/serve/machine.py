@@ -17,6 +17,7 @@ from headrace.node.actuator import SYNC_SECONDS
 from headrace.node.agent import ABANDON_SECONDS, Settings
 from headrace.node.certificate import Credentials
 from headrace.node.connected import Server, ensure_joined
+from headrace.node.keeper.launch import KeeperFailed
 from headrace.node.runtimes.choice import Chosen, NoRuntime, forget, open_runtime, recorded
 from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.process import ProcessRuntime
@@ -111,17 +112,17 @@ def has_run(data_dir: Path) -> bool:
 
 
 class CannotEnd(Exception):
-    """What runs the containers cannot be reached; the message says why."""
+    """What runs the containers cannot be reached, or they do not end; the message says why."""
 
 
 async def end_containers(data_dir: Path, grace_seconds: float) -> int:
     """Ask every container of this data directory to end, kill what stays, end the keeper. How many there were.
 
-    Raises CannotEnd, KeeperFailed.
+    Raises CannotEnd.
     """
     try:
         runtime = await open_runtime(data_dir)
-    except NoRuntime as why:
+    except (NoRuntime, KeeperFailed) as why:
         raise CannotEnd(str(why)) from None
     stays = runtime.is_released if isinstance(runtime, PodmanRuntime) else lambda _: False
     running = {each.id for each in await runtime.list() if each.state == "running" and not stays(each.id)}
@@ -133,8 +134,11 @@ async def end_containers(data_dir: Path, grace_seconds: float) -> int:
     for state in await runtime.list():
         if state.state == "running" and state.id in running:
             await runtime.kill(state.id)
-    async with asyncio.timeout(KILL_SECONDS):
-        await _all_ended(runtime, set(running))
+    try:
+        async with asyncio.timeout(KILL_SECONDS):
+            await _all_ended(runtime, set(running))
+    except TimeoutError:
+        raise CannotEnd(f"some still run {KILL_SECONDS:g} s after they were killed: look at `dmesg`") from None
     if isinstance(runtime, ProcessRuntime):
         await runtime.stop_keeper()
     else:

@@ -28,7 +28,7 @@ VARIES = (
     (r"affinity and rlimit: \d+m CPU", "affinity and rlimit: … CPU"),
     (r"latency( is)? \d+ ms", r"latency\1 … ms"),
     (r"\d+ ms now", "… ms now"),
-    (r'"value": \d+\.\d+', '"value": …'),
+    (r'"value": \d+(\.\d+)?', '"value": …'),
     (r"latency \d+(\.\d+)? above", "latency … above"),
     (r"/sys/fs/cgroup/\S+", "CGROUP"),
     (r"process \d+", "process …"),

@@ -66,7 +66,7 @@ def adopt(service: Service, running: Headrace) -> None:
     wait_for("it has grown", lambda: told()["resources"]["limits"] == {"cpu": "450m", "memory": "56Mi"})
     assert "has a Pod" not in running.run("adopt", "absent", *place, code=1)
     elsewhere = running.run("adopt", "own", "--node-name", "typo", *place[2:], code=1)
-    assert 'nodes "typo" not found' in elsewhere
+    assert 'node "typo" not found; there are: ' in elsewhere
     running.run("delete", "pod", "trainer")
     wait_for("only the adopted one runs", lambda: service.podman("ps", "--quiet").split() == [own[:12]])
     subprocess.run(

@@ -139,12 +139,17 @@ async def widget(store, name, namespace="default"):
     return await store.create(WIDGET, obj, namespace)
 
 
-async def test_a_custom_kind_that_comes_later_owns_and_goes_like_any_other():
-    store = await a_store()
+def collecting_custom_kinds_too(store):
     manager = controllers(store)
     collector = GarbageCollector(manager.informers, store, KINDS)
     controller = manager.add(collector)
     collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    return manager, collector, controller
+
+
+async def test_a_custom_kind_that_comes_later_owns_and_goes_like_any_other():
+    store = await a_store()
+    manager, _, _ = collecting_custom_kinds_too(store)
     async with running(manager):
         await asyncio.sleep(1)
         await define_widgets(store)
@@ -165,10 +170,7 @@ async def test_a_custom_kind_that_comes_later_owns_and_goes_like_any_other():
 
 async def test_a_kind_that_comes_while_dependents_are_listed_is_no_failure():
     store = await a_store()
-    manager = controllers(store)
-    collector = GarbageCollector(manager.informers, store, KINDS)
-    controller = manager.add(collector)
-    collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    manager, collector, _ = collecting_custom_kinds_too(store)
     began = []
 
     class Slow:
@@ -198,10 +200,7 @@ async def test_a_kind_that_comes_while_dependents_are_listed_is_no_failure():
 
 async def test_of_a_kind_that_was_deleted_and_defined_again_own_writes_are_seen_at_once():
     store = await a_store()
-    manager = controllers(store)
-    collector = GarbageCollector(manager.informers, store, KINDS)
-    controller = manager.add(collector)
-    collector.follow(lambda: (each.kind for each in store.registry.at_rest() if each.custom), controller.watch)
+    manager, _, controller = collecting_custom_kinds_too(store)
     async with running(manager):
         for _ in range(2):
             await define_widgets(store)

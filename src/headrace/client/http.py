@@ -35,7 +35,6 @@ PROBE_IDLE_SECONDS, PROBE_EVERY_SECONDS, PROBES = 30, 10, 3
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)

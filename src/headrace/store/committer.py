@@ -158,25 +158,27 @@ class Committer:
     def _add(self, key: Key, body: Body, changes: list[Change]) -> int | StoreError:
         """Most writes that no ledger guards: new objects, of which nothing has to be looked up before."""
         revision = self._revision + 1
-        execute = self._connection.execute
         try:
-            execute(statements.ADD, (*key, revision, revision))
+            self._connection.execute(statements.ADD, (*key, revision, revision))
         except apsw.ConstraintError:
             return _exists(key)
         self._revision = revision
-        made = body.at(revision)
-        execute(statements.APPEND, (revision, *key, revision, 0, len(body.head), checksum_of(key, made), made))
-        changes.append(Change(key, revision, made, None))
+        changes.append(Change(key, revision, self._append(key, revision, revision, 0, body), None))
         return revision
+
+    def _append(self, key: Key, revision: int, created: int, previous: int, body: Body | None) -> bytes | None:
+        """Write one change into the history. The body as it is there; None of a delete."""
+        made = None if body is None else body.at(revision)
+        gap = 0 if body is None else len(body.head)
+        bound = (revision, *key, created, previous, gap, checksum_of(key, made), made)
+        self._connection.execute(statements.APPEND, bound)
+        return made
 
     def _store(self, write: Write, revision: int, current: tuple[int, int, int, bytes] | None) -> Change:
         key = write.key
         previous, created, before_gap, before = current or (0, revision, 0, None)
-        body = None if write.body is None else write.body.at(revision)
-        gap = 0 if write.body is None else len(write.body.head)
-        checksum = checksum_of(key, body)
         execute = self._connection.execute
-        execute(statements.APPEND, (revision, *key, created, previous, gap, checksum, body))
+        body = self._append(key, revision, created, previous, write.body)
         if body is not None:
             execute(statements.PUT, (*key, revision, created))
             gone = None

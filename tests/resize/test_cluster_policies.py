@@ -15,7 +15,7 @@ from headrace.metrics.protocol import Unmeasured
 from headrace.resize.action_controller import ActionController
 from headrace.resize.homes import CLUSTER
 from headrace.resize.monitoring import Monitoring
-from headrace.resize.policy.plan import Misspelt, plan
+from headrace.resize.policy.plan import Misspelt, plan_misspelt
 from headrace.resize.policy_manager import PolicyManager, look_when_measured
 from headrace.resize.sampling import Sampler
 from headrace.runtime.clock import LoopClock
@@ -283,8 +283,8 @@ async def test_a_query_without_a_prometheus_is_told():
 
 async def test_a_misspelt_policy_is_told_once():
     policy = {"metadata": {"name": "policy", "namespace": "default", "uid": "1", "resourceVersion": "1"}, "spec": {}}
-    patch, event = plan(Misspelt(policy, "spec.min.cpu: must be a quantity"), 0.0)
+    patch, event = plan_misspelt(Misspelt(policy, "spec.min.cpu: must be a quantity"), 0.0)
     [condition] = patch.fields["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Active", "False", "Invalid")
     assert event.message == condition["message"] == "spec.min.cpu: must be a quantity"
-    assert plan(Misspelt(policy | {"status": patch.fields["status"]}, "spec.min.cpu: must be a quantity"), 9.0) == ()
+    assert plan_misspelt(Misspelt(policy | {"status": patch.fields["status"]}, "spec.min.cpu: must be a quantity"), 9.0) == ()

@@ -7,6 +7,7 @@ import pytest
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.metrics.memory import MemoryMetrics
 from headrace.resize.monitoring import Monitoring
+from headrace.resize.policy import plan as policies
 from headrace.resize.policy_manager import PolicyManager, look_when_measured
 from headrace.store.protocol import Deletion, Invalid
 from headrace.wire.generated import agents_pb2 as wire
@@ -75,8 +76,8 @@ async def measured(**options):
 
     def jobs(manager, registry):
         monitoring.attach(manager.informers, registry)
-        policies = PolicyManager(manager.informers, monitoring, wall)
-        look_when_measured(policies, manager.add(policies), monitoring)
+        job = PolicyManager(manager.informers, monitoring, wall)
+        look_when_measured(job, manager.add(job), monitoring)
 
     async with scene(jobs=jobs, **options) as here:
         yield Measured(here, monitoring)
@@ -109,6 +110,19 @@ async def test_the_designs_story_latency_450_above_300_doubles_cpu_and_memory_on
         assert (await here.status())["lastDecision"] == (
             "default/web/app up to cpu 4, memory 2Gi: latency 450 above 300"
         )
+
+
+async def test_a_sample_is_judged_once(monkeypatch):
+    """For whoever follows performance and for the policy it was judged twice, which doubled what a sample costs."""
+    judge, looks = policies.judge, []
+    monkeypatch.setattr(policies, "judge", lambda *seen: looks.append(seen[-1]) or judge(*seen))
+    async with measured() as here:
+        await here.pod("web", 2000, 1024)
+        await here.policy(triggers=LATENCY)
+        await here.use(2, latency=150)
+        looks.clear()
+        await here.use(5, latency=150)
+        assert len(looks) == len(set(looks)) == 5
 
 
 async def test_not_required_below_the_threshold_nothing_happens():

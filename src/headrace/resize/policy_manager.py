@@ -18,7 +18,7 @@ from headrace.resize.homes import EMBEDDED, Home
 from headrace.resize.monitoring import Monitoring
 from headrace.resize.plan import admitted, desired
 from headrace.resize.policy.decision import Container
-from headrace.resize.policy.plan import Misspelt, Seen, judged, plan
+from headrace.resize.policy.plan import Found, Misspelt, Seen, judged, plan, plan_misspelt
 from headrace.resize.policy.silence import Silence
 from headrace.resize.policy.spec import Policy, policy_of, selects
 from headrace.runtime.actions import Action
@@ -110,10 +110,7 @@ class PolicyManager:
         else:
             self._silences.pop(key, None)
         asked = self._asked(pods) if policy.quota else {}
-        seen = Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked, elders)
-        if policy.mode != "Off":
-            self._tell_performance(seen, now)
-        return seen
+        return Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked, elders)
 
     def _why_not(self, policy: Object) -> str:
         """Why it cannot be followed. At home admission has seen to that; on a cluster only the schema has."""
@@ -195,14 +192,19 @@ class PolicyManager:
             chain += [above] if above is not None else []
         return chain or [{"kind": "Pod", "name": name_of(pod)}]
 
-    def _tell_performance(self, seen: Seen, now: float) -> None:
-        for container, answer in judged(seen, now):
+    def plan(self, seen: Seen | Misspelt, now: float) -> tuple[Action, ...]:
+        """Each sample is judged once: for whoever follows performance, and for the policy."""
+        if isinstance(seen, Misspelt):
+            return plan_misspelt(seen, now)
+        found = judged(seen, now)
+        self._tell_performance(found)
+        return plan(seen, found, now)
+
+    def _tell_performance(self, found: Found) -> None:
+        for container, answer in found:
             id = workload.workload_id(container.pod, container.name)
             for verdict in answer.verdicts:
                 self._monitoring.judged(id, verdict.metric, verdict.value, verdict.threshold, verdict.is_degraded)
-
-    def plan(self, seen: Seen | Misspelt, now: float) -> tuple[Action, ...]:
-        return plan(seen, now)
 
     def refused(
         self, key: str, seen: Seen | Misspelt, action: Writing, refusal: Refused, now: float

@@ -21,6 +21,9 @@ from headrace.runtime.actions import Action, Create, Event, Patch
 POLICY_LABEL = "headrace.dev/policy"
 TARGETS_KEPT = 200
 
+Found = list[tuple[Container, Judged]]
+"""The containers of a policy in turn, each with what was made of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -65,8 +68,10 @@ def _spoken_for(seen: Seen, pod: Object, container: str) -> Amounts:
     return larger(desired, seen.asked.get(workload.workload_id(pod, container), {}))
 
 
-def judged(seen: Seen, now: float) -> list[tuple[Container, Judged]]:
+def judged(seen: Seen, now: float) -> Found:
     """Each container in turn; what one is given, or waits for already, is taken off the quota of the next."""
+    if seen.policy.mode == "Off":
+        return []
     known = records(seen.object)
     everything = [
         _spoken_for(seen, pod, str(each["name"]))
@@ -87,15 +92,10 @@ def judged(seen: Seen, now: float) -> list[tuple[Container, Judged]]:
     return found
 
 
-def plan(seen: Seen | Misspelt, now: float) -> tuple[Action, ...]:
-    if isinstance(seen, Misspelt):
-        return tuple(_refusal(seen, now))
-    policy = seen.policy
-    if policy.mode == "Off":
-        return tuple(_status(seen, [], now))
-    found = judged(seen, now)
+def plan(seen: Seen, found: Found, now: float) -> tuple[Action, ...]:
+    """What is to be done after `found` was judged."""
     actions: list[Action] = []
-    if policy.mode == "Auto":
+    if seen.policy.mode == "Auto":
         if seen.manages:
             actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen.unmanageable)]
         for container, answer in found:
@@ -162,7 +162,7 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
     return [created, degraded]
 
 
-def _status(seen: Seen, found: list[tuple[Container, Judged]], now: float) -> list[Action]:
+def _status(seen: Seen, found: Found, now: float) -> list[Action]:
     obj, before = seen.object, seen.object.get("status") or {}
     generation = metadata(obj).get("generation", 0)
     status: dict[str, Any] = {"observedGeneration": generation, "selected": len(seen.pods)}
@@ -190,9 +190,7 @@ def _status(seen: Seen, found: list[tuple[Container, Judged]], now: float) -> li
     ]
 
 
-def _conditions(
-    seen: Seen, found: list[tuple[Container, Judged]], known: Any, generation: int, now: float
-) -> list[dict[str, Any]]:
+def _conditions(seen: Seen, found: Found, known: Any, generation: int, now: float) -> list[dict[str, Any]]:
     mode = seen.policy.mode
     wanted = [("Active", mode == "Auto", mode, _selection(seen))]
     for flag in get_args(Flag):
@@ -218,18 +216,19 @@ def _selection(seen: Seen) -> str:
     return "" if seen.pods else "no Pod is selected"
 
 
-def _refusal(seen: Misspelt, now: float) -> list[Action]:
+def plan_misspelt(seen: Misspelt, now: float) -> tuple[Action, ...]:
+    """Nothing is done for it; that is told once."""
     obj = seen.object
     generation, known = metadata(obj).get("generation", 0), (obj.get("status") or {}).get("conditions") or ()
     conditions = _written_conditions([("Active", False, "Invalid", seen.why)], known, generation, now)
     if conditions == list(known):
-        return []
+        return ()
     status = {"observedGeneration": generation, "conditions": conditions}
     at = (RESIZE_POLICY, namespace_of(obj), name_of(obj))
-    return [
+    return (
         Patch(*at, {"status": status}, version_of(obj), "status"),
         Event(*at, uid_of(obj), "Warning", "InvalidPolicy", seen.why),
-    ]
+    )
 
 
 def _written_conditions(
@@ -248,7 +247,7 @@ def _written_conditions(
     return conditions
 
 
-def _targets(policy: Object, found: list[tuple[Container, Judged]]) -> dict[str, Any]:
+def _targets(policy: Object, found: Found) -> dict[str, Any]:
     """What is remembered by owner and container: the first limits, and what the last action that succeeded reached."""
     known: dict[str, Any] = dict((policy.get("status") or {}).get("targets") or {})
     for container, _ in found:

@@ -287,4 +287,7 @@ async def test_a_misspelt_policy_is_told_once():
     [condition] = patch.fields["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Active", "False", "Invalid")
     assert event.message == condition["message"] == "spec.min.cpu: must be a quantity"
-    assert plan_misspelt(Misspelt(policy | {"status": patch.fields["status"]}, "spec.min.cpu: must be a quantity"), 9.0) == ()
+    assert (
+        plan_misspelt(Misspelt(policy | {"status": patch.fields["status"]}, "spec.min.cpu: must be a quantity"), 9.0)
+        == ()
+    )

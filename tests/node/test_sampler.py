@@ -6,18 +6,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.protocol import Usage
 from headrace.node.cgroups import directories, hierarchy
 from headrace.node.cgroups.group import Meter
 from headrace.node.cgroups.tree import plant
-from headrace.node.runtimes.protocol import Limits
-from headrace.node.sampler import PERIOD_SECONDS, Sampler
+from headrace.node.runtimes.protocol import Limits, RuntimeUnavailable, Unreadable
+from headrace.node.sampler import PERIOD_SECONDS, RETRY_SECONDS, Sampler
 from headrace.node.samples import Outgoing
 from tests.node.eventually import eventually
 from tests.node.runtimes.conftest import BOTH, Running, needs_cgroups, opened
 from tests.node.runtimes.programs import SPIN
+
+LOG = structlog.get_logger()
 
 
 class Gauge:
@@ -61,7 +64,7 @@ class Source:
 async def test_what_runs_is_measured_each_second_until_it_ends() -> None:
     source, metrics = Source(), MemoryMetrics()
     sampler = Sampler(metrics, asyncio.get_running_loop().time)
-    tasks = [asyncio.create_task(sampler.follow(source)), asyncio.create_task(sampler.run())]
+    tasks = [asyncio.create_task(sampler.follow(source, LOG)), asyncio.create_task(sampler.run())]
     first = source.meters["a"] = Gauge()
     await source.tell("a")
     await asyncio.sleep(10 * PERIOD_SECONDS + 0.5)
@@ -84,13 +87,55 @@ async def test_what_runs_is_measured_each_second_until_it_ends() -> None:
     assert last.closed == 1
 
 
+class Failing(Source):
+    """`ending` ends its changes once; the meters of `odd` cannot be had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ending: Exception | None = None
+        self.odd: set[str] = set()
+
+    async def changes(self) -> AsyncIterator[str]:
+        if self.ending is not None:
+            ending, self.ending = self.ending, None
+            raise ending
+        async for id in super().changes():
+            yield id
+
+    async def metered(self, id: str) -> tuple[str, Meter] | None:
+        if id in self.odd:
+            raise Unreadable(f"container {id}: memory.stat: Too many open files")
+        return await super().metered(id)
+
+
+@pytest.mark.looptime
+async def test_whatever_a_runtime_does_measuring_goes_on() -> None:
+    source, metrics = Failing(), MemoryMetrics()
+    source.ending = RuntimeUnavailable("nobody answers")
+    sampler = Sampler(metrics, asyncio.get_running_loop().time)
+    tasks = [asyncio.create_task(sampler.follow(source, LOG)), asyncio.create_task(sampler.run())]
+    source.meters |= {"a": Gauge(), "b": Gauge()}
+    source.odd = {"a"}
+    await source.tell("a")
+    await source.tell("b")
+    await asyncio.sleep(3 * PERIOD_SECONDS)
+    assert metrics.samples("default/b/c", 0)
+    assert not metrics.samples("default/a/c", 0)
+    source.odd.clear()
+    await asyncio.sleep(RETRY_SECONDS + 2 * PERIOD_SECONDS)
+    assert metrics.samples("default/a/c", 0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @pytest.mark.looptime
 async def test_each_round_goes_out_as_soon_as_it_is_measured_and_the_newest_sample_counts() -> None:
     source, samples = Source(), Outgoing()
     now = asyncio.get_running_loop().time
     sampler = Sampler(samples, now, 5.0, samples.measured)
     source.meters["a"] = Gauge()
-    tasks = [asyncio.create_task(sampler.follow(source)), asyncio.create_task(sampler.run())]
+    tasks = [asyncio.create_task(sampler.follow(source, LOG)), asyncio.create_task(sampler.run())]
     await source.tell("a")
     await asyncio.sleep(0.1)  # the round of the start is out
     await samples.ready()
@@ -144,7 +189,7 @@ async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 async def test_a_real_container_is_measured(running: Running) -> None:
     metrics = MemoryMetrics()
     sampler = Sampler(metrics, time.time, period_seconds=0.05)
-    tasks = [asyncio.create_task(sampler.follow(running.runtime)), asyncio.create_task(sampler.run())]
+    tasks = [asyncio.create_task(sampler.follow(running.runtime, LOG)), asyncio.create_task(sampler.run())]
     await running.start("a", *SPIN, cpu_milli=300)
 
     def look() -> bool:

@@ -116,7 +116,13 @@ class Agent:
         book = HealthBook(clock.monotonic)
         record = DeviceRecord(settings.directory / "devices.json", self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:
-            states = States(self._runtime, lambda uid: pods.changed(uid))
+            states = States(
+                self._runtime,
+                lambda uid: pods.changed(uid),
+                clock=clock,
+                random=random.random,
+                log=log,
+            )
             means = Means(
                 store=store,
                 runtime=self._runtime,
@@ -147,10 +153,11 @@ class Agent:
                 ),
                 strays=pods.strays,
                 confirmed=pods.confirmed,
+                problem=states.problem,
                 clock=clock,
                 log=log,
             )
-            await states.refresh()
+            await states.look()  # once, so that the node is ready only if its containers are known
             await self._register(registration)
             tasks.create_task(recorder.run(), name="events")
             tasks.create_task(plugins.run(), name="plugins")
@@ -161,6 +168,7 @@ class Agent:
             tasks.create_task(slices.run(), name="slices of drivers that left")
             tasks.create_task(states.follow(), name="container states")
             tasks.create_task(registration.run(), name="registration")
+            await states.known()
             informer.subscribe(pods.observe)
             tasks.create_task(informer.run(), name="informer pods")
             await informer.wait_until_synced()

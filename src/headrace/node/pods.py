@@ -40,7 +40,7 @@ class Pods:
         self._ended: set[str] = set()  # deleted by this agent; the watch, which may be behind, has not told it yet
         self._leaving: set[str] = set()  # uids of Pods whose objects are gone
         self._orphans: set[str] = set()  # those among them whose objects this agent has never seen
-        self._strays: dict[str, Limits] = {}
+        self._strays: dict[str, Limits] | None = None
         self._orphans_known = False
         self._to_confirm = ""
         self._audit_now = asyncio.Event()
@@ -124,10 +124,10 @@ class Pods:
         """The revision of the last deletion by others (or of the first list), once nothing deleted runs here."""
         return self._to_confirm if self._orphans_known and not self._leaving else None
 
-    def strays(self) -> dict[str, dict[str, int]]:
-        """What runs here for no object, with what it is limited to, or asks for. What was deleted under our eyes is not
-        among it: that is charged until it is confirmed."""
-        return {id: _charge(limits) for id, limits in self._strays.items()}
+    def strays(self) -> dict[str, dict[str, int]] | None:
+        """What runs here for no object, with what it is limited to, or asks for; None before the first look. What was
+        deleted under our eyes is not among it: that is charged until it is confirmed."""
+        return None if self._strays is None else {id: _charge(limits) for id, limits in self._strays.items()}
 
     async def find_strays(self) -> None:
         """Until cancelled: see what nobody owns, and end what nobody recorded either."""

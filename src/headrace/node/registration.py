@@ -75,35 +75,38 @@ def node_fields(
     }
 
 
-def conditions(now: float) -> list[dict[str, Any]]:
-    """A kubelet's four; the agent that can write them is ready."""
+def conditions(now: float, problem: str = "") -> list[dict[str, Any]]:
+    """A kubelet's four; the agent that can write them is ready, unless there is a problem."""
     rows = [(kind, "False", f"Agent{reason}", message) for kind, reason, message in _PRESSURES]
-    rows.append(("Ready", "True", "AgentReady", "the agent is posting ready status"))
+    if problem:
+        rows.append(("Ready", "False", "AgentNotReady", problem))
+    else:
+        rows.append(("Ready", "True", "AgentReady", "the agent is posting ready status"))
     return [
         {"type": kind, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": to_time(now)}
         for kind, status, reason, message in rows
     ]
 
 
-_SAID = {each["type"]: each["status"] for each in conditions(0.0)}
-
-
 class Registration:
-    """`strays`: what runs here that no object owns; `confirmed`: see the module. Both are asked for at each look."""
+    """`strays`: what runs here that no object owns, None while nobody knows; `confirmed`: see the module; `problem`:
+    why the node is not ready, else empty. All are asked for at each look.
+    """
 
     def __init__(
         self,
         store: Store,
         fields: Object,
         *,
-        strays: Callable[[], Mapping[str, Mapping[str, int]]],
+        strays: Callable[[], Mapping[str, Mapping[str, int]] | None],
         confirmed: Callable[[], str | None],
+        problem: Callable[[], str],
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
         self.node: Object = {}
         self._store, self._fields, self._clock, self._log = store, fields, clock, log
-        self._strays, self._confirmed = strays, confirmed
+        self._strays, self._confirmed, self._problem = strays, confirmed, problem
         self._name = str(metadata(fields)["name"])
         self._told_at = -STATUS_SECONDS
 
@@ -115,7 +118,7 @@ class Registration:
     async def register(self) -> None:
         """Create the Node, whole, or bring an existing one up to date. Raises StoreError."""
         meta, now = self._fields["metadata"], self._clock.wall()
-        ready = [{**each, "lastTransitionTime": to_time(now)} for each in conditions(now)]
+        ready = [{**each, "lastTransitionTime": to_time(now)} for each in conditions(now, self._problem())]
         try:
             status = {**self._fields["status"], "conditions": ready}
             self.node = await self._store.create(NODE, {**self._fields, "status": status})
@@ -148,7 +151,7 @@ class Registration:
     def _is_told(self) -> bool:
         """Whether the Node, as last read, says of its conditions what we say: not if it was taken for silent."""
         told = {each["type"]: each["status"] for each in (self.node.get("status") or {}).get("conditions") or ()}
-        return all(told.get(kind) == status for kind, status in _SAID.items())
+        return all(told.get(each["type"]) == each["status"] for each in conditions(0.0, self._problem()))
 
     async def _again(self) -> None:
         try:
@@ -159,7 +162,7 @@ class Registration:
     async def _write_status(self) -> None:
         known = {each["type"]: each for each in (self.node.get("status") or {}).get("conditions") or ()}
         now = self._clock.wall()
-        told = conditions(now)
+        told = conditions(now, self._problem())
         for each in told:
             if known.get(each["type"], {}).get("status") != each["status"]:
                 each["lastTransitionTime"] = to_time(now)
@@ -175,7 +178,7 @@ class Registration:
         strays = self._strays()
         told = orjson.dumps(strays, option=orjson.OPT_SORT_KEYS).decode() if strays else None
         wanted: dict[str, str | None] = {}
-        if known.get(STRAYS) != told:
+        if strays is not None and known.get(STRAYS) != told:
             wanted[STRAYS] = told
         confirmed = self._confirmed()
         if confirmed is not None and confirmed != known.get(CONFIRMED):  # whatever another has written there

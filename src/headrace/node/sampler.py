@@ -7,10 +7,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
+from structlog.typing import FilteringBoundLogger
+
 from headrace.metrics.protocol import Recorder
 from headrace.node.cgroups.group import Meter
 
 PERIOD_SECONDS = 1.0
+RETRY_SECONDS = 5.0
 SLICE = 20  # containers read at one go, so that the event loop is never held for long
 
 
@@ -36,17 +39,41 @@ class Sampler:
     ) -> None:
         self._metrics, self._clock, self._period, self._measured = metrics, clock, period_seconds, measured
         self._meters: dict[str, tuple[str, Meter]] = {}
+        self._unmeasured: set[str] = set()  # what runs, as far as we know, and has no meter yet
 
-    async def follow(self, runtime: Metered) -> None:
-        """Until cancelled: measure what runs."""
-        async for id in runtime.changes():
+    async def follow(self, runtime: Metered, log: FilteringBoundLogger) -> None:
+        """Until cancelled: measure what runs. What cannot be measured is told, and tried again."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._retry(runtime, log), name="sampler retries")
+            while True:
+                try:
+                    async for id in runtime.changes():
+                        await self._take(runtime, id, log)
+                except Exception as error:  # a runtime that is gone: what has a meter is measured on
+                    log.warning("new containers are not measured", error=str(error) or type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _retry(self, runtime: Metered, log: FilteringBoundLogger) -> None:
+        while True:
+            await asyncio.sleep(RETRY_SECONDS)
+            for id in tuple(self._unmeasured):
+                await self._take(runtime, id, log)
+
+    async def _take(self, runtime: Metered, id: str, log: FilteringBoundLogger) -> None:
+        try:
             found = await runtime.metered(id)
-            if found is None:
-                self.remove(id)
-            elif id not in self._meters:
-                self._meters[id] = found
-            else:
-                found[1].close()
+        except Exception as error:  # no descriptor is free, say: one container's trouble is not the others'
+            if id not in self._unmeasured:
+                self._unmeasured.add(id)
+                log.warning("container is not measured", container=id, error=str(error) or type(error).__name__)
+            return
+        self._unmeasured.discard(id)
+        if found is None:
+            self.remove(id)
+        elif id not in self._meters:
+            self._meters[id] = found
+        else:
+            found[1].close()
 
     async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Sample until cancelled; then all descriptors are closed."""

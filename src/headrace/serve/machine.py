@@ -21,6 +21,7 @@ from headrace.node.keeper.launch import KeeperFailed
 from headrace.node.runtimes.choice import Chosen, NoRuntime, forget, open_runtime, recorded
 from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.process import ProcessRuntime
+from headrace.node.runtimes.protocol import RuntimeUnavailable
 from headrace.node.sampler import Sampler
 from headrace.node.samples import Outgoing
 from headrace.runtime.clock import LoopClock
@@ -89,7 +90,7 @@ async def _run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: 
         agent = dataclasses.replace(agent, reserved=settings.reserved)
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(sampler.follow(runtime), name="sampler follows")
+            tasks.create_task(sampler.follow(runtime, log), name="sampler follows")
             tasks.create_task(sampler.run(), name="sampler")
             await connected.run(
                 agent,
@@ -121,9 +122,12 @@ async def end_containers(data_dir: Path, grace_seconds: float) -> int:
     Raises CannotEnd.
     """
     try:
-        runtime = await open_runtime(data_dir)
-    except (NoRuntime, KeeperFailed) as why:
+        return await _end_all(data_dir, await open_runtime(data_dir), grace_seconds)
+    except (NoRuntime, KeeperFailed, RuntimeUnavailable) as why:
         raise CannotEnd(str(why)) from None
+
+
+async def _end_all(data_dir: Path, runtime: Chosen, grace_seconds: float) -> int:
     stays = runtime.is_released if isinstance(runtime, PodmanRuntime) else lambda _: False
     running = {each.id for each in await runtime.list() if each.state == "running" and not stays(each.id)}
     for each in running:

@@ -14,15 +14,16 @@ from tests.simulation.harness.loop import run
 STRAY = {"stray": {"cpu": 100}}
 
 
-async def after_a_renewal(**written):
+async def after_a_renewal(strays=STRAY, **written):
     """The Node after somebody wrote it and its agent has had the time to renew its Lease."""
     store, capabilities = await open_store(), Capabilities("enforced", "enforced", "cgroups", "v1")
     fields = node_fields("node-a", MACHINE, capabilities, {}, version="1", address="127.0.0.1")
     registration = Registration(
         as_node(store),
         fields,
-        strays=lambda: STRAY,
+        strays=lambda: strays,
         confirmed=lambda: None,
+        problem=lambda: "",
         clock=LoopClock(wall),
         log=structlog.get_logger(),
     )
@@ -44,3 +45,9 @@ def test_who_was_taken_for_silent_says_at_its_next_renewal_that_it_is_ready():
 def test_an_annotation_that_somebody_removed_is_written_again():
     node = run(after_a_renewal(fields={"metadata": {"annotations": {STRAYS: None}}}))
     assert node["metadata"]["annotations"][STRAYS] == '{"stray":{"cpu":100}}'
+
+
+def test_until_an_agent_has_looked_for_strays_those_that_the_one_before_it_saw_stay_charged():
+    told = '{"stray":{"cpu":100}}'
+    node = run(after_a_renewal(strays=None, fields={"metadata": {"annotations": {STRAYS: told}}}))
+    assert node["metadata"]["annotations"][STRAYS] == told

@@ -1,10 +1,14 @@
 """What the agent knows of its containers: what it did while the runtime was read is not forgotten."""
 
 import asyncio
+import time
+
+import structlog
 
 from headrace.node.containers import container_id
 from headrace.node.runtimes.protocol import ContainerState
 from headrace.node.states import States
+from headrace.runtime.clock import LoopClock
 
 FIRST, SECOND = container_id("pod", "main", 0), container_id("pod", "main", 1)
 
@@ -26,11 +30,16 @@ class SlowRuntime:
         return found
 
 
+def reader(runtime: SlowRuntime) -> States:
+    clock = LoopClock(time.time)
+    return States(runtime, lambda _: None, clock=clock, random=lambda: 0.5, log=structlog.get_logger())  # type: ignore[arg-type]
+
+
 async def refreshed(
     runtime: SlowRuntime, *, put: tuple[ContainerState, ...] = (), drop: tuple[str, ...] = ()
 ) -> list[str]:
-    states = States(runtime, lambda _: None)  # type: ignore[arg-type]
-    reading = asyncio.create_task(states.refresh())
+    states = reader(runtime)
+    reading = asyncio.create_task(states.look())
     await asyncio.sleep(0)
     for each in put:
         states.put(each)
@@ -51,8 +60,8 @@ async def test_one_that_was_removed_meanwhile_stays_away():
 
 async def test_what_the_runtime_says_goes_before_what_was_put():
     runtime = SlowRuntime(state(FIRST, pid=2))
-    states = States(runtime, lambda _: None)  # type: ignore[arg-type]
+    states = reader(runtime)
     runtime.may_answer.set()
     states.put(state(FIRST, pid=1))
-    await states.refresh()
+    await states.look()
     assert [each.pid for each in states.of("pod")] == [2]

@@ -57,6 +57,10 @@ class Resize:
         return resize.GetResourceStatusResponse(success=True)
 
 
+def nothing_known():
+    return States(None, lambda uid: None, clock=LoopClock(time.time), random=lambda: 0.5, log=LOG)
+
+
 class Joined:
     def __init__(self, streams, stream, states, path, server):
         self.streams, self.stream, self.states, self.path, self.server = streams, stream, states, path, server
@@ -83,7 +87,7 @@ async def joined():
         add_AgentsServicer_to_server(Service(streams), server)
         server.add_insecure_port(f"unix://{directory}/s")
         await server.start()
-        states = States(None, lambda uid: None)
+        states = nothing_known()
         states.put(ContainerState(ID, "u", "main", "running", 1, 1, 0.0))
         stream = Stream(
             "node-a",
@@ -211,7 +215,7 @@ async def test_a_stream_that_cannot_be_made_is_made_later():
         "0",
         dial,
         {},
-        States(None, lambda uid: None),
+        nothing_known(),
         Resize(),
         directory=Path("/nowhere"),
         clock=LoopClock(time.time),

@@ -1,6 +1,9 @@
 """What a meter reads anew with each sample, and what it keeps for a while because reading it is dear or useless."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from headrace.node.cgroups.meters import STAT_SECONDS, V2Meter
 
@@ -50,3 +53,13 @@ def test_pressure_is_read_as_often_as_the_kernel_computes_it(tmp_path: Path) -> 
     assert found.read(2.0).pressure_cpu == 1.5
     assert found.read(3.0).pressure_cpu == 7.0
     found.close()
+
+
+def test_a_meter_that_cannot_be_made_keeps_no_descriptor(tmp_path: Path) -> None:
+    meter(tmp_path).close()
+    (tmp_path / "memory.pressure").unlink()
+    (tmp_path / "memory.pressure").symlink_to("memory.pressure")  # cannot be opened: it leads to itself
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="symbolic links"):
+        V2Meter(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == len(before)

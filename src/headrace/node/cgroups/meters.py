@@ -23,6 +23,9 @@ class Files:
                 self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 continue
+            except OSError:  # no descriptor is free: those we have are not kept from others
+                self.close()
+                raise
 
     def read(self, name: str) -> bytes | None:
         """Raises OSError (ENODEV) when the cgroup is gone."""

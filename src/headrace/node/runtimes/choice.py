@@ -81,12 +81,12 @@ async def _runs_something(data_dir: Path, name: str, socket: Path | None) -> boo
             runtime = await ProcessRuntime.open(data_dir)
         else:
             runtime = await PodmanRuntime.open(data_dir, socket or default_socket())
+        try:
+            return any(state.state == "running" for state in await runtime.list())
+        finally:
+            await runtime.close()
     except (RuntimeUnavailable, UnsafeSocket, PodmanRefused):
         return True
-    try:
-        return any(state.state == "running" for state in await runtime.list())
-    finally:
-        await runtime.close()
 
 
 def _record(data_dir: Path, text: str) -> None:

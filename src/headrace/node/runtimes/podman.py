@@ -166,16 +166,10 @@ class PodmanRuntime:
         self._forget(id)
 
     async def list(self) -> list[ContainerState]:
-        """Waits until Podman answers: nothing is known without it, and containers run on."""
+        """Raises PodmanGone, PodmanRefused, UnsafeSocket: nothing is known then, and containers run on."""
         known = set(self._states)  # what is started while Podman answers is not forgotten for missing in the answer
-        while True:
-            try:
-                rows = await self._rows()
-                break
-            except (PodmanGone, PodmanRefused):
-                await asyncio.sleep(RETRY_SECONDS)
         found = []
-        for row in rows:
+        for row in await self._rows():
             if row["State"] in bodies.LIVE | bodies.ENDED:
                 state = await self._state(row)
                 self._remember(state, row["Labels"].get(bodies.POD, ""))

@@ -77,8 +77,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(cpu="8", memory="8Gi", reserved_cpu="0", jobs=lambda manager, registry: None):
-    """The seed's node when it is asked for: total 8, reserved 1."""
+async def scene(
+    cpu="8", memory="8Gi", reserved_cpu="0", jobs=lambda manager, registry: None, through=lambda store: store
+):
+    """The seed's node when it is asked for: total 8, reserved 1. `through`: what the controllers see the store by."""
     store = await open_store()
     await store.create(NAMESPACE, {"metadata": {"name": "default"}})
     await store.create(NODE, {"metadata": {"name": "node-a"}})
@@ -88,7 +90,7 @@ async def scene(cpu="8", memory="8Gi", reserved_cpu="0", jobs=lambda manager, re
     await store.patch(NODE, "node-a", fields=fields, subresource="status")
     door = store.acting_as(Caller(user="system:node:node-a", field_manager="agent"))
     agent, registry = Agent(door), CollectorRegistry()
-    manager = controllers(store)
+    manager = controllers(through(store))
     manager.add(ResourceManager(manager.informers))
     manager.add(Reservations(manager.informers))
     manager.add(ActionController(manager.informers, registry))

@@ -83,14 +83,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(cpu="8", queries=True):
+async def cluster(cpu="8", queries=True, through=lambda store: store):
     store = await open_store()
     await store.create(NAMESPACE, {"metadata": {"name": "default"}})
     await store.create(NODE, {"metadata": {"name": "node-a"}})
     size = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
     fields = {"status": {"capacity": size, "allocatable": size}}
     await store.patch(NODE, "node-a", fields=fields, subresource="status")
-    monitoring, told, manager = Monitoring(MemoryMetrics(), wall), Told(), controllers(store)
+    monitoring, told, manager = Monitoring(MemoryMetrics(), wall), Told(), controllers(through(store))
     registry = CollectorRegistry()
     monitoring.attach(manager.informers, registry)
     manager.add(ActionController(manager.informers, registry, CLUSTER))

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from headrace.api.amounts import CPU, MEMORY, Amounts, read
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, name_of
+from headrace.ledger.legible import legible
 from headrace.ledger.node import Ledger
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import scaling_action
@@ -86,17 +87,21 @@ class ActionController:
             near = {pod: found for each in actions if (found := self._pods.get(pod := pod_key(each))) is not None}
         if not actions:
             return None
-        pods = {pod: self._home.view(each) for pod, each in near.items()}
+        found = {pod: legible(each) for pod, each in near.items()}
+        pods = {pod: self._home.view(each) for pod, (each, _) in found.items()}
         node = self._nodes.get(key) if key else None
         reserved = self._reservations.indexed(BY_NODE, key) if self._reservations is not None else ()
         ledger = ledger_of(node, pods.values(), reserved) if node is not None else Ledger({}, {}, node=key)
-        if self._home.guards:
-            return Seen(node, ledger, pods, tuple(actions))
-        unfit = {name_of(each): why for each in actions if (why := self._unfit(each, near.get(pod_key(each))))}
-        return Seen(node, ledger, pods, tuple(actions), _most(node), unfit)
+        most = {} if self._home.guards else _most(node)
+        unfit = {name_of(each): why for each in actions if (why := self._unfit(each, found.get(pod_key(each))))}
+        return Seen(node, ledger, pods, tuple(actions), most, unfit)
 
-    def _unfit(self, action: Object, pod: Object | None) -> str:
-        return misspelt_action(action) or (self._home.left_alone(pod) if pod is not None else "")
+    def _unfit(self, action: Object, found: tuple[Object, str] | None) -> str:
+        misspelt = "" if self._home.guards else misspelt_action(action)
+        if misspelt or found is None:
+            return misspelt
+        pod, unreadable = found
+        return unreadable or self._home.left_alone(pod)
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         return actions_plan.plan(seen, now)

@@ -11,6 +11,7 @@ import msgspec
 from headrace.api.amounts import Amounts, total
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD
 from headrace.api.objects import Object, metadata, name_of, uid_of
+from headrace.ledger.legible import legible
 from headrace.ledger.node import Ledger
 from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
@@ -52,6 +53,7 @@ class ResourceManager:
         self._refusals: Refusals[Wish] = Refusals()
         self._ledgers: dict[str, Fingerprint] = {}
         self._completed: set[str] = set()
+        self._told: set[str] = set()  # Pods that cannot be read
         self.sources: Sequence[Source] = (
             Source(self._pods, self._pod_changed),
             Source(self._nodes, self._node_changed),
@@ -62,6 +64,7 @@ class ResourceManager:
         if before is not None and (after is None or uid_of(after) != uid_of(before)):
             self._refusals.forget(uid_of(before))
             self._completed.discard(uid_of(before))
+            self._told.discard(uid_of(before))
         elif before is not None and after is not None and is_settled(after) and not is_settled(before):
             self._completed.add(uid_of(after))
         return {node for pod in (before, after) if pod is not None for node in bound_to(pod)}
@@ -82,17 +85,22 @@ class ResourceManager:
         node = self._nodes.get(key)
         if node is None or not (self._completed or self._pods.indexed(WISHING, key)):
             return None
-        bound = self._pods.indexed(BY_NODE, key)
-        ledger, facts = ledger_of(node, bound, self._reservations.indexed(BY_NODE, key)), facts_of(node)
+        bound = [legible(pod) for pod in self._pods.indexed(BY_NODE, key)]
+        reserved = self._reservations.indexed(BY_NODE, key)
+        ledger, facts = ledger_of(node, (pod for pod, _ in bound), reserved), facts_of(node)
         fingerprint = (ledger, facts.confirmed)
         if self._ledgers.get(key) != fingerprint:
             self._refusals.ledger_changed(key)
             self._ledgers[key] = fingerprint
-        pods = tuple(self._candidate(pod) for pod in bound if _is_staying(pod))
-        return Seen(ledger, pods, unenforced(node))
+        staying = [(pod, why) for pod, why in bound if _is_staying(pod)]
+        pods = tuple(self._candidate(pod) for pod, why in staying if not why)
+        odd = tuple(Candidate(pod, unreadable=why) for pod, why in staying if why and uid_of(pod) not in self._told)
+        self._told.update(uid_of(each.pod) for each in odd)
+        return Seen(ledger, pods + odd, unenforced(node))
 
     def _candidate(self, pod: Object) -> Candidate:
         uid = uid_of(pod)
+        self._told.discard(uid)
         refusal = self._refusals.of(uid)
         refused = refusal.message if refusal is not None and refusal.wish == desired(pod) else None
         completed = uid in self._completed

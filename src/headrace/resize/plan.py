@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from headrace.api.amounts import CPU, LIMITS, MEMORY, PODS, Amounts, read, written
 from headrace.api.kinds import POD
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.quantity import InvalidQuantity
 from headrace.api.times import stamp, to_time
 from headrace.ledger.node import Ledger, Shortfall
 from headrace.ledger.pods import contribution
@@ -36,12 +37,14 @@ class Candidate:
     """A Pod of the node that has not ended and is not being deleted.
 
     `refused`: the words in which the ledger refused just this wish, and it has not changed since.
-    `completed`: a resize of it has ended since the last look.
+    `completed`: a resize of it has ended since the last look. `unreadable`: which of its quantities cannot be read, so
+    that nothing is decided for it but that this is told; `pod` is without them.
     """
 
     pod: Object
     refused: str | None = None
     completed: bool = False
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ class Verdict:
 
 def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     """At most one status patch a Pod. A growth that is admitted here reduces what is left for the next."""
-    wishes = in_order([_wish(each, seen.ledger, now) for each in seen.pods if desired(each.pod) != admitted(each.pod)])
+    readable = [each for each in seen.pods if not each.unreadable]
+    wishes = in_order([_wish(each, seen.ledger, now) for each in readable if desired(each.pod) != admitted(each.pod)])
     admissions, waiting, ledger = _judged(wishes, seen.ledger, seen.unenforced)
     actions: list[Action] = []
     for wish in admissions:
@@ -89,9 +93,11 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
                 continue  # what was admitted after it has made room: the next look, which that causes, admits it
             verdict = Verdict(DEFERRED, str(answer))
         actions += _waiting(wish.pod, verdict, now)
-    for candidate in seen.pods:
+    for candidate in readable:
         if desired(candidate.pod) == admitted(candidate.pod):
             actions += _settled(candidate)
+    odd = (each for each in seen.pods if each.unreadable)
+    actions += [_event(each.pod, "Warning", "FailedValidation", each.unreadable) for each in odd]
     return tuple(actions)
 
 
@@ -150,7 +156,10 @@ def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
 
 def wishes(pod: Fields) -> bool:
     """Whether there is anything to decide or to take back: without it, and without an end to tell, no plan acts."""
-    return desired(pod) != admitted(pod) or _condition(pod, PENDING) is not None
+    try:
+        return desired(pod) != admitted(pod) or _condition(pod, PENDING) is not None
+    except InvalidQuantity:
+        return True  # that is to be told
 
 
 def record_of(container: Fields) -> Record:
@@ -163,7 +172,14 @@ def record_of(container: Fields) -> Record:
 
 
 def is_settled(pod: Fields) -> bool:
-    """Whether desired, admitted and actual limits are the same and nobody says that a resize goes on."""
+    """Whether desired, admitted and actual limits are known to be the same and nobody says that a resize goes on."""
+    try:
+        return _is_settled(pod)
+    except InvalidQuantity:
+        return False
+
+
+def _is_settled(pod: Fields) -> bool:
     if desired(pod) != admitted(pod) or _condition(pod, IN_PROGRESS) is not None:
         return False
     for statuses in ("initContainerStatuses", "containerStatuses"):

@@ -9,6 +9,7 @@ from typing import Any
 from headrace.api.amounts import Amounts, larger
 from headrace.api.kinds import HORIZONTAL_POD_AUTOSCALER, POD, REPLICA_SET, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.ledger.legible import legible
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import resize_policy
 from headrace.resize import rivals, workload
@@ -99,10 +100,13 @@ class PolicyManager:
         self._unmanageable = {uid: told for uid, told in self._unmanageable.items() if now - told[1] < AGAIN_SECONDS}
         near = self._pods.indexed(IN_NAMESPACE, namespace_of(obj))
         owners = {key_of(pod): self._policy_of(pod, obj) for pod in near if self._is_selected(pod, policy)}
-        pods = tuple(self._home.view(pod) for pod in near if owners.get(key_of(pod)) == policy.name)
+        mine = [legible(pod) for pod in near if owners.get(key_of(pod)) == policy.name]
+        pods = tuple(self._home.view(pod) for pod, _ in mine)
+        unreadable = {uid_of(pod): why for pod, why in mine if why}
         elders = {pod: owner for pod, owner in owners.items() if owner != policy.name}
         refused = {uid_of(pod): self._unmanageable[uid_of(pod)][0] for pod in pods if uid_of(pod) in self._unmanageable}
-        containers = tuple(each for pod in pods for each in self._containers(pod, policy, now))
+        readable = [pod for pod in pods if uid_of(pod) not in unreadable]
+        containers = tuple(each for pod in readable for each in self._containers(pod, policy, now))
         outage, silence = self._monitoring.outage_of(key), ""
         if policy.mode != "Off" and not outage:
             looked = self._silences.setdefault(key, Silence())
@@ -110,7 +114,9 @@ class PolicyManager:
         else:
             self._silences.pop(key, None)
         asked = self._asked(pods) if policy.quota else {}
-        return Seen(obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked, elders)
+        return Seen(
+            obj, policy, pods, containers, refused, self._home.guards, outage, silence, asked, elders, unreadable
+        )
 
     def _why_not(self, policy: Object) -> str:
         """Why it cannot be followed. At home admission has seen to that; on a cluster only the schema has."""

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from headrace.api.amounts import Amounts, larger, minus, read, total, written
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, marked_name, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.objects import Object, key_of, marked_name, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import stamp, to_time
 from headrace.ledger.pods import MANAGED_LABEL
 from headrace.resize import workload
@@ -31,6 +31,7 @@ class Seen:
 
     `unmanageable`: Pods that cannot become managed, with the ledger's words. `manages`: whether they become so at all.
     `elders`: Pods that it selects too and that an older policy has, each with that one's name.
+    `unreadable`: Pods of which a quantity cannot be read, with which one, by uid; they are without it, and left alone.
     `outage`: why nothing is measured at present, or nothing. `silence`: metrics that never came, or nothing. `asked`:
     what actions that have not ended want, by container (namespace/pod/container).
     """
@@ -45,6 +46,7 @@ class Seen:
     silence: str = ""
     asked: Mapping[str, Amounts] = field(default_factory=dict)
     elders: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,16 @@ def plan(seen: Seen, found: Found, now: float) -> tuple[Action, ...]:
     actions: list[Action] = []
     if seen.policy.mode == "Auto":
         if seen.manages:
-            actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen.unmanageable)]
+            actions += [_managed(pod) for pod in seen.pods if _is_to_be_managed(pod, seen)]
         for container, answer in found:
             if answer.decision is not None:
                 actions += _acting(container, answer.decision, seen)
     return (*actions, *_status(seen, found, now))
 
 
-def _is_to_be_managed(pod: Object, unmanageable: Mapping[str, str]) -> bool:
-    return (metadata(pod).get("labels") or {}).get(MANAGED_LABEL) != "true" and uid_of(pod) not in unmanageable
+def _is_to_be_managed(pod: Object, seen: Seen) -> bool:
+    is_managed = (metadata(pod).get("labels") or {}).get(MANAGED_LABEL) == "true"
+    return not is_managed and uid_of(pod) not in seen.unmanageable and uid_of(pod) not in seen.unreadable
 
 
 def _managed(pod: Object) -> Patch:
@@ -210,10 +213,14 @@ def _conditions(seen: Seen, found: Found, known: Any, generation: int, now: floa
 
 def _selection(seen: Seen) -> str:
     """What people should know of whom it is about."""
+    told = []
     if seen.elders:
-        told = ", ".join(f"{pod} ({policy})" for pod, policy in sorted(seen.elders.items())[:5])
-        return f"of several policies that select a Pod the oldest has it: {told}"
-    return "" if seen.pods else "no Pod is selected"
+        theirs = ", ".join(f"{pod} ({policy})" for pod, policy in sorted(seen.elders.items())[:5])
+        told.append(f"of several policies that select a Pod the oldest has it: {theirs}")
+    elif not seen.pods:
+        told.append("no Pod is selected")
+    odd = [f"{key_of(pod)}: {seen.unreadable[uid_of(pod)]}" for pod in seen.pods if uid_of(pod) in seen.unreadable]
+    return "; ".join([*told, *odd[:3]])
 
 
 def plan_misspelt(seen: Misspelt, now: float) -> tuple[Action, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.resize import _has, age
+from headrace.cli.resize import _has, _row, age
 from headrace.cli.top import notes
 
 LIMITS = {"cpu": "1", "memory": "1Gi"}
@@ -42,6 +42,25 @@ def test_what_is_on_its_way_is_not_there_already(state: int) -> None:
     states = [LIMITS, LIMITS, LIMITS]
     states[state] = {**LIMITS, "cpu": "2"}
     assert not _has(pod(*states), "app", {"cpu": "1"})
+
+
+@pytest.mark.parametrize(
+    ("before", "current", "shown"),
+    [
+        ({}, {}, "cpu ?"),
+        ({"cpu": "1"}, {}, "cpu 1"),
+        ({"cpu": "1"}, {"cpu": "2000m"}, "cpu 2"),
+        ({"cpu": "1"}, {"cpu": "0"}, "cpu 1"),
+        ({"cpu": "1"}, {"memory": "1Gi"}, "cpu 1"),
+        ({"cpu": "1"}, {"cpu": "much"}, "cpu ?"),
+    ],
+)
+def test_the_history_says_what_an_action_would_give_back(
+    before: dict[str, str], current: dict[str, str], shown: str
+) -> None:
+    meta = {"creationTimestamp": "2027-01-01T00:00:00Z", "namespace": "default", "name": "a"}
+    spec = {"workload": "web/app", "current": current, "target": {"cpu": "4"}}
+    assert _row({"metadata": meta, "spec": spec, "status": {"before": before}})[2] == shown
 
 
 def node(**told: str) -> dict[str, Any]:

@@ -225,18 +225,30 @@ def age(action: Mapping[str, Any]) -> tuple[str, int]:
 
 def _row(action: dict[str, Any]) -> list[str]:
     spec, status = action["spec"], action.get("status") or {}
-    current = {**(status.get("before") or {}), **(spec.get("current") or {})}
+    had = _had(action)
     cause = spec.get("cause") or {}
     return [
         action["metadata"]["creationTimestamp"],
         spec["workload"].partition("/")[2],
-        _words({name: current.get(name, "?") for name in spec["target"]}),
+        _words({name: had.get(name, "?") for name in spec["target"]}),
         _words(status.get("target") or spec["target"]),
         " ".join(str(cause[each]) for each in ("policy", "reason", "metric") if cause.get(each)),
         status.get("state", "Pending"),
         status.get("syncState", ""),
         status.get("message", ""),
     ]
+
+
+def _had(action: dict[str, Any]) -> dict[str, str]:
+    """What is known of it: where admission is a cluster's, an action may say what cannot be read."""
+    from headrace.api.amounts import written
+    from headrace.api.quantity import InvalidQuantity
+    from headrace.resize.actions_plan import had_before
+
+    try:
+        return {name: written(name, amount) for name, amount in had_before(action).items()}
+    except InvalidQuantity:
+        return {}
 
 
 def named(name: str, namespace: str) -> tuple[str, str, str]:

@@ -72,7 +72,7 @@ def target_of(action: Fields) -> Amounts:
 
 def had_before(action: Fields) -> Amounts:
     """What the workload had before: as the action says, and where it does not, as was seen when it began."""
-    return read({**((action.get("status") or {}).get("before") or {}), **(action["spec"].get("current") or {})})
+    return {**read((action.get("status") or {}).get("before")), **read(action["spec"].get("current"))}
 
 
 def pod_key(action: Fields) -> str:

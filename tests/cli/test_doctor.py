@@ -46,6 +46,27 @@ def test_a_device_that_no_claim_has_is_a_failure():
     assert "devices gpu.example.com/node-a" in found.message
 
 
+def reservation(*pods: str) -> tuple[tuple[str, str, str], dict]:
+    spec = {"node": "node-a", "resources": {"cpu": "1"}, "beneficiaries": {"pods": list(pods)}}
+    obj = {"metadata": {"namespace": "default", "name": "kept"}, "spec": spec}
+    return ("capacityreservations.headrace.dev", "default", "kept"), obj
+
+
+def test_a_floor_that_no_reservation_has_is_a_failure():
+    """Also one that its beneficiary covers, which shows among no holders."""
+    kept = books_of(reservation("web"))
+    assert levels(findings.books(told(kept), told(kept))) == [("ok", "books")]
+    (found,) = findings.books(told(kept), told(books_of()))
+    assert found.level == "fail"
+    assert "floors CapacityReservation default/kept: {'amounts': {'cpu': 1000}" in found.message
+
+
+def test_a_floor_for_others_than_the_reservation_says_is_a_failure():
+    here, there = told(books_of(reservation("web"))), told(books_of(reservation("web", "db")))
+    (found,) = findings.books(here, there)
+    assert (found.level, "Pod default/db" in found.message) == ("fail", True)
+
+
 def test_a_sum_that_is_not_that_of_its_holders_is_a_failure():
     right = told(books_of())
     ledger = msgspec.structs.replace(right.nodes["node-a"], allocated={"cpu": 1})

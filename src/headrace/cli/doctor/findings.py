@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from headrace.api.objects import name_of
 from headrace.api.times import from_time
 from headrace.ledger.departed import is_unconfirmed
@@ -76,12 +78,12 @@ def _without_departed(ledger: LedgerDocument) -> LedgerDocument:
         pool: {device: tuple(o for o in owners if not is_unconfirmed(o)) for device, owners in found.items()}
         for pool, found in ledger.devices.items()
     }
-    return LedgerDocument(ledger.total, ledger.reserved, {}, {}, holders, devices)
+    return LedgerDocument(ledger.total, ledger.reserved, {}, {}, holders, devices, ledger.floors)
 
 
 def _differences(served: LedgerDocument, folded: LedgerDocument) -> Iterator[str]:
-    for field in ("total", "reserved", "holders", "devices"):
-        here, there = getattr(served, field), getattr(folded, field)
+    for field in ("total", "reserved", "holders", "devices", "floors"):
+        here, there = (msgspec.to_builtins(getattr(each, field)) for each in (served, folded))
         for key in sorted({*here, *there}):
             if here.get(key) != there.get(key):
                 yield f"{field} {key}: {here.get(key)} in the server's books, {there.get(key)} by the objects"

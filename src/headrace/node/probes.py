@@ -13,7 +13,7 @@ import grpc
 from headrace.client.aiohttp_import import aiohttp
 from headrace.node import beside
 from headrace.node.pod import Container, Probe
-from headrace.node.runtimes.protocol import ContainerState, Executes
+from headrace.node.runtimes.protocol import ContainerState, Executes, RuntimeUnavailable
 from headrace.runtime.clock import Clock
 
 OUTPUT_BYTES = 1024
@@ -70,7 +70,7 @@ class Probes:
         await self._clock.sleep(probe.initial_delay_seconds)
         failures = 0
         while True:
-            error = await self._once(container, probe, id)
+            error = await self._tried(container, probe, id)
             failures = failures + 1 if error else 0
             if not error or failures >= probe.failure_threshold:
                 return error
@@ -80,7 +80,7 @@ class Probes:
         await self._clock.sleep(probe.initial_delay_seconds)
         ready, run = False, 0
         while True:
-            good = not await self._once(container, probe, id)
+            good = not await self._tried(container, probe, id)
             run = run + 1 if good != ready else 0
             if run >= (probe.success_threshold if good else probe.failure_threshold):
                 ready, run = good, 0
@@ -97,14 +97,22 @@ class Probes:
         await self._clock.sleep(probe.initial_delay_seconds)
         failures = 0
         while True:
-            error = await self._once(container, probe, id)
+            error = await self._tried(container, probe, id)
             failures = failures + 1 if error else 0
             if failures >= probe.failure_threshold:
                 return error
             await self._clock.sleep(probe.period_seconds)
 
+    async def _tried(self, container: Container, probe: Probe, id: str) -> str:
+        """One try; empty if it succeeded. A runtime that does not answer says nothing of the container: tried again."""
+        while True:
+            try:
+                return await self._once(container, probe, id)
+            except RuntimeUnavailable:
+                await self._clock.sleep(probe.period_seconds)
+
     async def _once(self, container: Container, probe: Probe, id: str) -> str:
-        """One try; empty if it succeeded."""
+        """One try; empty if it succeeded. Raises RuntimeUnavailable."""
         try:
             async with asyncio.timeout(probe.timeout_seconds):
                 if probe.exec is not None:
@@ -121,6 +129,8 @@ class Probes:
             return str(error)
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
+        except RuntimeUnavailable:
+            raise
         except Exception as error:  # a probe that cannot be made has failed; else nobody would ever be told
             return f"{type(error).__name__}: {error}"
         return "the probe names none of exec, httpGet, tcpSocket and grpc"

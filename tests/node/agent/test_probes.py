@@ -14,6 +14,7 @@ import pytest
 from headrace.node import beside
 from headrace.node.pod import Container, Probe, view
 from headrace.node.probes import HEALTH_CHECK, Probes
+from headrace.node.runtimes.protocol import ContainerState, RuntimeUnavailable
 from headrace.runtime.clock import LoopClock
 
 HERE = "127.0.0.1"
@@ -129,11 +130,26 @@ async def test_an_exec_probe_has_the_user_and_the_groups_of_its_container(of_pod
     )
 
 
+async def of_a_child():
+    process = await asyncio.create_subprocess_exec("grep", "NoNewPrivs", "/proc/self/status", stdout=-1)
+    return (await process.communicate())[0]
+
+
+async def test_an_exec_probe_can_gain_no_privileges_as_its_container_cannot_and_others_still_can():
+    before = await of_a_child()
+    _, said = await beside.run(["grep", "NoNewPrivs", "/proc/self/status"], {"runAsUser": os.geteuid()}, 1024)
+    assert said.split() == ["NoNewPrivs:", "1"]
+    assert await of_a_child() == before
+
+
+async def test_a_command_that_is_not_there_is_said_so():
+    assert "No such file or directory: 'no-such-command'" in await tried(Probe(exec={"command": ["no-such-command"]}))
+
+
 async def test_of_output_without_end_the_beginning_is_kept():
-    end = asyncio.get_running_loop().create_future()
-    told = beside._Told(1024, end)
+    told = beside._Told(1024)
     for _ in range(100):
-        told.pipe_data_received(1, b"x" * 1000)
+        told.data_received(b"x" * 1000)
     assert told.output == b"x" * 1024
     command = ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; exit 3"]
     assert await beside.run(command, {}, 1024) == (3, "x" * 1024)
@@ -165,3 +181,31 @@ def command_lines():
 
 async def test_a_probe_that_cannot_be_made_has_failed():
     assert await tried(Probe(http_get={"path": "/"})) == "KeyError: 'port'"
+
+
+class Restarted:
+    """A runtime that is away for the first tries."""
+
+    def __init__(self, tries):
+        self.left = tries
+
+    async def execute(self, id, argv, output_bytes):
+        self.left -= 1
+        if self.left >= 0:
+            raise RuntimeUnavailable("podman does not answer")
+        await asyncio.Event().wait()
+
+
+@pytest.mark.looptime
+async def test_a_runtime_that_is_away_says_nothing_of_a_container_that_is_probed():
+    told, runtime = [], Restarted(tries=20)
+    probing = Probes(lambda id, **what: told.append(what), LoopClock(time.time), HERE, runtime)
+    liveness = Probe(exec={"command": ["true"]}, timeout_seconds=1, period_seconds=2, failure_threshold=2)
+    probing.watch(
+        Container(name="main", liveness_probe=liveness), ContainerState("u_main_0", "u", "main", "running", 1, 1, 0.0)
+    )
+    await asyncio.sleep(19 * 2)
+    assert told == [{"started": True}]
+    await asyncio.sleep(10)
+    assert told[-1] == {"unhealthy": "Liveness probe failed: no answer within 1 s"}
+    probing.stop()

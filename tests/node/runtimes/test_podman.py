@@ -462,19 +462,6 @@ async def test_usage_is_measured(home: Home) -> None:
     assert 0 < usage.cpu_seconds < 2
 
 
-async def test_a_probe_runs_inside(home: Home) -> None:
-    await home.start("a", "sleep", "600")
-    assert await home.runtime.execute("a", ["sh", "-c", "echo $container; ls /given; exit 4"], 1024) == (
-        4,
-        "podman\r\nls: /given: No such file or directory\r\n",
-    )
-    assert await home.runtime.execute("a", ["sh", "-c", "yes | head -c 3000000"], 4) == (0, "y\r\ny")
-    code, _ = await home.runtime.execute("a", ["no-such-command"], 1024)
-    assert code != 0
-    with pytest.raises(OSError, match="no such container"):
-        await home.runtime.execute("never-was", ["true"], 1024)
-
-
 # ---- containers that were here before
 
 

@@ -17,6 +17,7 @@ from headrace.node.cgroups import amounts, files, hierarchy
 from headrace.node.cgroups.group import Group, Meter
 from headrace.node.keeper import identity
 from headrace.node.runtimes import podman_bodies as bodies
+from headrace.node.runtimes import podman_exec
 from headrace.node.runtimes import podman_images as images
 from headrace.node.runtimes.podman_adopted import Adopted
 from headrace.node.runtimes.podman_limits import Enforced, NoCgroup, enforcement, group_of
@@ -42,7 +43,7 @@ from headrace.node.runtimes.protocol import (
 
 Rows = list[dict[str, Any]]
 START_SECONDS = 60.0
-EXECUTE_SECONDS = 60.0
+EXECUTE_SECONDS = 3600.0  # whoever asks has a time of their own
 RETRY_SECONDS = 0.5
 KILLED = 137
 EVENTS = ("start", "died", "remove", "pause", "unpause")
@@ -62,6 +63,7 @@ class PodmanRuntime:
         self._watches: dict[str, OomWatch] = {}
         self._oom: dict[str, bool] = {}  # of containers that have ended
         self._locks: dict[str, asyncio.Lock] = {}
+        self._ending: set[asyncio.Task[None]] = set()  # commands inside that were given up
 
     @classmethod
     async def open(cls, data_dir: Path, socket: Path, call_seconds: float | None = None) -> "PodmanRuntime":
@@ -79,6 +81,9 @@ class PodmanRuntime:
 
     async def close(self) -> None:
         """Containers run on."""
+        for task in self._ending:
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()
@@ -202,11 +207,16 @@ class PodmanRuntime:
         try:
             made = await self._podman.call("POST", f"/containers/{self._name(id)}/exec", body=body)
             path = f"/exec/{made['Id']}"
-            output = await self._podman.beginning(
-                f"{path}/start", {"Detach": False, "Tty": True}, output_bytes, EXECUTE_SECONDS
-            )
+            how = {"Detach": False, "Tty": True}
+            try:
+                output = await self._podman.beginning(f"{path}/start", how, output_bytes, EXECUTE_SECONDS)
+            except BaseException:  # given up, by us or by our caller: Podman goes on
+                task = asyncio.create_task(self._end_command(id, path), name=f"end of a command in {id}")
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+                raise
             ended = await self._podman.call("GET", f"{path}/json")
-        except (PodmanRefused, PodmanGone) as error:
+        except PodmanRefused as error:
             raise OSError(str(error)) from None
         return int(ended["ExitCode"]), output
 
@@ -411,6 +421,10 @@ class PodmanRuntime:
             raise NotRunning(f"container {state.id} has exited") from None
         except NoCgroup as error:
             raise NoCgroup(f"container {state.id}: {error}") from None
+
+    async def _end_command(self, id: str, path: str) -> None:
+        with contextlib.suppress(ApplyFailed):  # the container has ended, and with it all that ran inside
+            await podman_exec.end(self._podman, path, self._group(await self._running(id)).directories)
 
     async def _put_back(self, id: str) -> None:
         """A container that was restarted has the limits of its creation again: give it those it was to have."""

@@ -207,5 +207,8 @@ class Executes(Protocol):
     """A runtime whose containers see another machine than the agent, so that a probe must run inside."""
 
     async def execute(self, id: str, argv: Sequence[str], output_bytes: int) -> tuple[int, str]:
-        """Exit code and the beginning of the output. Raises OSError when it cannot be run."""
+        """Exit code and the beginning of the output; cancelled, the command ends too.
+
+        Raises OSError when it cannot be run, RuntimeUnavailable when nobody knows.
+        """
         ...

@@ -22,6 +22,7 @@ from headrace.node.containers import Memory, Problem, Setup, attempt_of, contain
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem, DriverGone
 from headrace.node.environment import Source, Surroundings, Unresolved, references
+from headrace.node.keeper.launch import KeeperFailed
 from headrace.node.launch import container_spec, pod_directory, prune_logs
 from headrace.node.pod import Pod, view
 from headrace.node.pod_status import UNPREPARE_FAILED, Resources, change, wanted
@@ -158,7 +159,7 @@ class PodWorker:
             self._wake.clear()
             try:
                 until = await self._step()
-            except (StoreError, RuntimeUnavailable) as error:
+            except (StoreError, RuntimeUnavailable, KeeperFailed) as error:
                 self._log.warning("looking again", error=str(error))
                 until = self._now() + RETRY_SECONDS
             except Exception:  # one Pod's trouble is not the others'

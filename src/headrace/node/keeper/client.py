@@ -12,6 +12,7 @@ from headrace.node.keeper.launch import SOCKET, KeeperFailed, ensure_keeper
 
 PATIENCE_SECONDS = 5.0  # a keeper that was killed holds its socket and its lock until the kernel has cleared it away
 RECONNECT_SECONDS = 0.02
+ANSWER_SECONDS = 30.0  # also a start is answered long before: the container's program need only have begun
 
 
 class KeeperRefused(Exception):
@@ -36,7 +37,11 @@ class KeeperClient:
         while True:
             connection = await self._connected()
             try:
-                return await connection.call(operation, fields or {})
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await connection.call(operation, fields or {})
+            except TimeoutError:
+                words = f"no answer to {operation} within {ANSWER_SECONDS:g} s"
+                raise KeeperFailed(f"keeper in {self._data_dir}: {words}") from None
             except ConnectionError:
                 if time.monotonic() >= deadline:
                     raise KeeperFailed(f"keeper in {self._data_dir}: connection lost during {operation}") from None

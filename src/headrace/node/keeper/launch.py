@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import headrace
 
 SOCKET = "keeper.sock"
+LAUNCH_SECONDS = 30.0
 
 
 class KeeperFailed(Exception):
@@ -29,7 +32,15 @@ async def ensure_keeper(data_dir: Path) -> Path:
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    _, complaint = await process.communicate()
+    try:
+        async with asyncio.timeout(LAUNCH_SECONDS):
+            _, complaint = await process.communicate()
+    except TimeoutError:
+        raise KeeperFailed(f"keeper in {directory}: it has not started within {LAUNCH_SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:  # also when our caller has given up: the next launch is not to wait for this one
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     if process.returncode != 0:
         lines = complaint.decode(errors="replace").strip().splitlines()
         raise KeeperFailed(f"keeper in {directory}: {lines[-1] if lines else f'exit code {process.returncode}'}")

@@ -5,6 +5,7 @@ A request is repeated only where that cannot do harm: reads, requests that never
 
 import asyncio
 import dataclasses
+import math
 import random
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -20,7 +21,7 @@ from headrace.client.credentials import Credentials
 from headrace.client.errors import ApiError, Unreachable, from_answer
 from headrace.client.exec_plugin import Credential
 from headrace.client.kubeconfig import Cluster
-from headrace.client.patience import STREAM, Patience, watching
+from headrace.client.patience import STREAM, Patience, watching, while_there
 
 TRIES = 5
 FIRST_DELAY_SECONDS = 0.1
@@ -60,7 +61,7 @@ class _Session:
 class Client:
     """Use as `async with Client(cluster) as client`. `jitter` gives a number in [0, 1).
 
-    With a person's `patience` nothing is asked again that was waited for once.
+    With a person's `patience` nothing is asked again that was waited for once, and a failure is told soon.
     """
 
     def __init__(
@@ -146,21 +147,32 @@ class Client:
     async def _answered(
         self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
     ) -> Attempt:
-        delay, renewed = FIRST_DELAY_SECONDS, False
-        for tries_left in reversed(range(TRIES)):
+        delay, renewed, tries = FIRST_DELAY_SECONDS, False, 0
+        since: float | None = None
+        while True:
             attempt = await self._attempt(method, path, query, data, headers)
             if attempt.failure is None and attempt.code < 300:
                 return attempt
             if attempt.code == 401 and self._credentials.can_change and not renewed:
                 renewed = True  # once and at once: nothing was done, and another credential may be had
                 continue
-            if not tries_left or not _may_repeat(method, attempt) or (attempt.timed_out and self._patience is not None):
+            tries += 1
+            now = asyncio.get_running_loop().time()
+            since = now if since is None else since
+            left = self._time_left(attempt, tries, now - since)
+            if left <= 0 or not _may_repeat(method, attempt):
                 break
-            await asyncio.sleep(_asked_delay(attempt) or delay * (0.5 + self._jitter()))
+            await asyncio.sleep(min(left, _asked_delay(attempt) or delay * (0.5 + self._jitter())))
             delay = min(delay * 2, LONGEST_DELAY_SECONDS)
         if attempt.failure is not None:
             raise attempt.failure
         raise _refusal(attempt.code, attempt.body)
+
+    def _time_left(self, attempt: Attempt, tries: int, passed: float) -> float:
+        """For how many seconds it may be tried again, `passed` seconds after it first failed."""
+        if self._patience is None or attempt.failure is None:
+            return math.inf if tries < TRIES else 0.0
+        return 0.0 if attempt.timed_out else self._patience.silent_seconds - passed
 
     async def _attempt(
         self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, headers: Mapping[str, str]
@@ -170,8 +182,12 @@ class Client:
             credential = await self._credentials.current()
         except Unreachable as failure:
             return Attempt(failure=failure)
+        connected = asyncio.Event()
         try:
-            async with self._open(method, path, query, data, headers, timeout, credential) as response:
+            async with (
+                while_there(self.cluster.server, self._patience, connected),
+                self._open(method, path, query, data, headers, timeout, credential, connected) as response,
+            ):
                 if response.status == 401:
                     self._credentials.refuse(credential)
                 return Attempt(response.status, await response.read(), response.headers)
@@ -188,7 +204,7 @@ class Client:
         headers: Mapping[str, str],
         within: aiohttp.ClientTimeout,
         credential: Credential,
-        kind: str = "",
+        context: asyncio.Event | str,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         authorization = {"Authorization": f"Bearer {credential.token}"} if credential.token else {}
         async with (
@@ -202,7 +218,7 @@ class Client:
                 timeout=within,
                 allow_redirects=False,
                 server_hostname=self.cluster.tls_server_name or None,
-                trace_request_ctx=kind,
+                trace_request_ctx=context,
             ) as response,
         ):
             yield response
@@ -233,7 +249,7 @@ class Client:
         words = str(error) or type(error).__name__
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             words = f"no connection within {self._connect_seconds:g} s"
-        elif isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
+        elif isinstance(error, TimeoutError) and not str(error):
             words = f"no answer within {ANSWER_SECONDS:g} s"
         return Unreachable(f"{self.cluster.server}: {words}", sent=not never_sent)
 

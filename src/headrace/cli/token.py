@@ -1,19 +1,15 @@
 """`headrace token create` lets a machine join as one node, or a user call the API; `token revoke` ends that."""
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 
+from headrace.api.roles import USER_ROLES, UserRole
 from headrace.cli.connection import Target, connected, run, targeted
 from headrace.cli.groups import Named
 
-if TYPE_CHECKING:
-    from headrace.serve.credentials import Role
-
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 JOIN_TTL, USER_TTL = "15m", "24h"
-ROLES = ("viewer", "controller", "admin")
 
 
 @click.group(cls=Named)
@@ -24,10 +20,10 @@ def token() -> None:
 @token.command()
 @click.option("--node", help="For a machine: the name that the node will have; the token is good for no other.")
 @click.option("--user", help="For a person or a program: the name that the server knows it by.")
-@click.option("--role", type=click.Choice(ROLES), help="What the user may do.  [default: viewer]")
+@click.option("--role", type=click.Choice(USER_ROLES), help="What the user may do.  [default: viewer]")
 @click.option("--ttl", help=f"How long it is good: 90s, 15m, 2h, 30d.  [default: {JOIN_TTL}; {USER_TTL} for a user]")
 @targeted
-def create(node: str | None, user: str | None, role: "Role | None", ttl: str | None, target: Target) -> None:
+def create(node: str | None, user: str | None, role: UserRole | None, ttl: str | None, target: Target) -> None:
     """Print a token: to join, for one node and one use, or for a user (`kubectl --token`). Only its hash is stored."""
     if (node is None) == (user is None):
         raise click.UsageError("name either --node or --user")
@@ -48,7 +44,7 @@ def _seconds(ttl: str) -> float:
     return float(int(found[1]) * UNITS[found[2]])
 
 
-async def _create_for_user(user: str, role: "Role", seconds: float, target: Target) -> None:
+async def _create_for_user(user: str, role: UserRole, seconds: float, target: Target) -> None:
     from headrace.serve.credentials import user_token
 
     async with connected(target) as (client, _):

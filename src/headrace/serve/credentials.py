@@ -1,18 +1,17 @@
 """Giving out and ending credentials through the API of a running server; what ends is refused from that write on."""
 
 import time
-from typing import Literal
 
+from headrace.api.roles import UserRole
 from headrace.apiserver.identity import ADMIN_GROUP, CONTROLLER_GROUP, VIEWER_GROUP
 from headrace.apiserver.tokens import create_bearer_token, revoke_token, revoke_user
 from headrace.client.http import Client
 from headrace.store.kubernetes import KubernetesStore
 
-Role = Literal["viewer", "controller", "admin"]
-GROUPS: dict[Role, str] = {"viewer": VIEWER_GROUP, "controller": CONTROLLER_GROUP, "admin": ADMIN_GROUP}
+GROUPS: dict[UserRole, str] = {"viewer": VIEWER_GROUP, "controller": CONTROLLER_GROUP, "admin": ADMIN_GROUP}
 
 
-async def user_token(client: Client, user: str, role: Role, seconds: float) -> str:
+async def user_token(client: Client, user: str, role: UserRole, seconds: float) -> str:
     """A bearer token by which its holder is `user` for so long. Raises StoreError."""
     return await create_bearer_token(KubernetesStore(client), user, (GROUPS[role],), time.time(), seconds)
 

@@ -132,6 +132,8 @@ class HealthWatch:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     return
                 self._log.info("health of devices is not told", driver=plugin.name, error=error.details())
+            except Exception:  # one driver's trouble is not the node's
+                self._log.exception("health of devices is not told", driver=plugin.name)
             finally:
                 self._changed(self._book.forget(plugin.name))
             await self._clock.sleep(RETRY_SECONDS)

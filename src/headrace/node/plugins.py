@@ -71,9 +71,17 @@ class Plugins:
         await self._changed.wait()
 
     async def run(self) -> None:
-        """Look into the directory every second, until cancelled."""
+        """Look into the directory every second, until cancelled. What keeps us from it is told once, and passes."""
+        told = ""
         while True:
-            await self.look()
+            said = ""
+            try:
+                await self.look()
+            except Exception as error:  # no descriptor is free, the disk is broken: Pods without devices go on
+                said = str(error) or type(error).__name__
+                if said != told:
+                    self._log.warning("no look for drivers", error=said)
+            told = said
             await self._clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:

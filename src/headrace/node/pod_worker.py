@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -297,7 +298,8 @@ class PodWorker:
     async def _fill_volumes(self) -> None:
         needed = volumes.references(self.pod)
         around = await self._surroundings(needed)
-        volumes.set_up(self.pod, self._volumes, around)
+        if self.pod.spec.volumes:  # beside the loop: paths of the machine may lie where nothing answers
+            await asyncio.to_thread(volumes.set_up, self.pod, self._volumes, around)
         self._refreshed = self._now()
 
     async def _refresh_volumes(self, now: float) -> None:
@@ -356,7 +358,8 @@ class PodWorker:
         try:
             around = await self._surroundings(references(container))
             images = self._means.runtime.capabilities().images
-            spec = container_spec(
+            make = partial(
+                container_spec,
                 self.pod,
                 container,
                 container_id(self.pod.uid, container.name, action.attempt),
@@ -368,6 +371,7 @@ class PodWorker:
                 images=images,
                 pull_secrets=await self._pull_secrets() if images else (),
             )
+            spec = await asyncio.to_thread(make) if container.volume_mounts else make()
             state = await self._means.runtime.start(spec)
         except Unresolved as error:
             self._cannot_start(action, error.problem(self._now()))

@@ -176,3 +176,23 @@ async def test_a_driver_is_asked_in_the_version_that_it_serves(service):
             else:
                 await asyncio.sleep(0.3)
                 assert book.of(GPU) == Health()
+
+
+class Odd(HealthBook):
+    """Cannot take the first report."""
+
+    taken = 0
+
+    def take(self, driver, devices):
+        self.taken += 1
+        if self.taken == 1:
+            raise ValueError("nobody thought of this")
+        return super().take(driver, devices)
+
+
+async def test_a_report_that_nobody_thought_of_ends_no_agent_and_the_next_one_counts():
+    async with site() as here:
+        book = Odd(time.monotonic)
+        async with watched(here, book, lambda changed: None):
+            await until(lambda: book.of(GPU) == Health("Healthy"))
+        assert book.taken >= 2

@@ -1,5 +1,6 @@
 """Drivers of one name: the newest is asked, as by a kubelet, and people are told that there are two."""
 
+import asyncio
 import tempfile
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -109,3 +110,22 @@ async def test_a_second_driver_is_an_event_of_the_node(directory):
             [event] = await eventually(events)
     assert (event["type"], event["reason"]) == ("Warning", "DriverRegisteredTwice")
     assert event["involvedObject"]["uid"] == uid_of(node)
+
+
+async def test_a_directory_that_cannot_be_read_keeps_no_agent_from_going_on(directory):
+    plugins, _ = looking(directory)
+    (directory / "plugins_registry").write_text("somebody made a file of it")
+    with pytest.raises(FileExistsError):
+        await plugins.look()
+    task = asyncio.create_task(plugins.run())
+    await asyncio.sleep(0)  # its first look
+    assert not task.done()
+    (directory / "plugins_registry").unlink()
+    (directory / "plugins_registry").mkdir()
+    async with driver(directory, "a") as endpoint:
+        async with asyncio.timeout(60):
+            while plugins.get(NAME) is None:
+                await plugins.changes()
+        assert plugins.get(NAME).endpoint == endpoint
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

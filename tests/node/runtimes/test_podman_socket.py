@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node.runtimes.choice import NoRuntime, open_runtime, recorded
+from headrace.node.runtimes.choice import NoRuntime, _record, open_runtime, recorded
 from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.podman_images import policy_of, reference
 from headrace.node.runtimes.podman_limits import limiting
@@ -153,3 +153,11 @@ def test_a_name_without_a_registry_is_docker_hubs(image: str, full: str) -> None
 )
 def test_crun_limits_the_cgroup_above_the_processes(place_of_process: str, limited: str) -> None:
     assert limiting(Path("/sys/fs/cgroup") / place_of_process) == Path("/sys/fs/cgroup") / limited
+
+
+def test_what_runs_here_is_still_known_when_it_could_not_be_written_again(tmp_path: Path) -> None:
+    _record(tmp_path, "podman /run/podman.sock")
+    (tmp_path / ".runtime").mkdir()  # nothing can be written beside it
+    with pytest.raises(OSError, match="directory"):
+        _record(tmp_path, "process")
+    assert recorded(tmp_path) == ("podman", Path("/run/podman.sock"))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from headrace.node.certificate import write_whole
 from headrace.node.runtimes.podman import PodmanRuntime
 from headrace.node.runtimes.podman_socket import (
     WITHOUT_SOCKET,
@@ -90,5 +91,6 @@ async def _runs_something(data_dir: Path, name: str, socket: Path | None) -> boo
 
 
 def _record(data_dir: Path, text: str) -> None:
+    """Whole or as it was: an agent that finds nothing here may choose another runtime than its containers run in."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (data_dir / RECORD).write_text(f"{text}\n", encoding="utf-8")
+    write_whole(data_dir / RECORD, f"{text}\n".encode(), 0o644)

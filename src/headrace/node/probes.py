@@ -114,9 +114,9 @@ class Probes:
     async def _once(self, container: Container, probe: Probe, id: str) -> str:
         """One try; empty if it succeeded. Raises RuntimeUnavailable."""
         try:
+            if probe.exec is not None:
+                return await self._command(probe.exec.get("command") or [], container, id, probe.timeout_seconds)
             async with asyncio.timeout(probe.timeout_seconds):
-                if probe.exec is not None:
-                    return await self._command(probe.exec.get("command") or [], container, id)
                 if probe.http_get is not None:
                     return await self._http(probe.http_get, container)
                 if probe.tcp_socket is not None:
@@ -135,14 +135,14 @@ class Probes:
             return f"{type(error).__name__}: {error}"
         return "the probe names none of exec, httpGet, tcpSocket and grpc"
 
-    async def _command(self, command: list[str], container: Container, id: str) -> str:
+    async def _command(self, command: list[str], container: Container, id: str, seconds: float) -> str:
         if not command:
             return "exec.command must not be empty"
-        code, output = (
-            await self._inside.execute(id, command, OUTPUT_BYTES)
-            if self._inside is not None
-            else await beside.run(command, container.security_context, OUTPUT_BYTES)
-        )
+        if self._inside is not None:
+            code, output = await self._inside.execute(id, command, OUTPUT_BYTES, seconds)
+        else:
+            async with asyncio.timeout(seconds):
+                code, output = await beside.run(command, container.security_context, OUTPUT_BYTES)
         return "" if code == 0 else output or "the command failed"
 
     async def _http(self, get: Mapping[str, Any], container: Container) -> str:

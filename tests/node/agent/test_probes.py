@@ -189,11 +189,11 @@ class Restarted:
     def __init__(self, tries):
         self.left = tries
 
-    async def execute(self, id, argv, output_bytes):
+    async def execute(self, id, argv, output_bytes, seconds):
         self.left -= 1
         if self.left >= 0:
             raise RuntimeUnavailable("podman does not answer")
-        await asyncio.Event().wait()
+        raise TimeoutError
 
 
 @pytest.mark.looptime

@@ -4,6 +4,7 @@ Source: Podman's libpod API, v4.0.0 and later (docs.podman.io). A socket that ot
 whoever writes to it is the user that Podman runs as.
 """
 
+import asyncio
 import json
 import os
 import socket
@@ -130,17 +131,23 @@ class Podman:
     async def beginning(self, path: str, body: object, most_bytes: int, seconds: float) -> str:
         """POST, and of the answer, which may be without end, what comes first; the rest is read and dropped.
 
-        Raises PodmanRefused, PodmanGone, UnsafeSocket.
+        Raises PodmanRefused, PodmanGone, UnsafeSocket; TimeoutError when the answer has begun, but does not end within
+        these seconds.
         """
         check_socket(self.path)
-        times = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
-        kept = b""
+        times = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+        kept, begun = b"", False
         try:
-            async with self._session.post(f"{API}{path}", json=body, timeout=times) as answer:
-                async for piece in answer.content.iter_any():
-                    kept += piece[: most_bytes - len(kept)]
+            async with asyncio.timeout(self._seconds) as limit:
+                async with self._session.post(f"{API}{path}", json=body, timeout=times) as answer:
+                    limit.reschedule(asyncio.get_running_loop().time() + seconds)
+                    begun = True
+                    async for piece in answer.content.iter_any():
+                        kept += piece[: most_bytes - len(kept)]
         except TimeoutError:
-            raise PodmanGone(f"podman on {self.path} did not answer POST {path} within {seconds:g} s") from None
+            if begun:
+                raise
+            raise PodmanGone(f"podman on {self.path} did not answer POST {path} within {self._seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise PodmanGone(f"podman on {self.path} does not answer: {error}") from None
         text = kept.decode(errors="replace")

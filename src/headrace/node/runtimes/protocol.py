@@ -206,9 +206,9 @@ class Releases(Protocol):
 class Executes(Protocol):
     """A runtime whose containers see another machine than the agent, so that a probe must run inside."""
 
-    async def execute(self, id: str, argv: Sequence[str], output_bytes: int) -> tuple[int, str]:
-        """Exit code and the beginning of the output; cancelled, the command ends too.
+    async def execute(self, id: str, argv: Sequence[str], output_bytes: int, seconds: float) -> tuple[int, str]:
+        """Exit code and the beginning of the output. Cancelled, or after these seconds of its own, the command ends.
 
-        Raises OSError when it cannot be run, RuntimeUnavailable when nobody knows.
+        Raises TimeoutError, OSError when it cannot be run, RuntimeUnavailable when nobody knows.
         """
         ...

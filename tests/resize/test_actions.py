@@ -4,6 +4,8 @@ import pytest
 
 from headrace.api.kinds import POD
 from headrace.resize.sync import STATES, SYNC, Sync, diagram
+from headrace.store.protocol import Unauthorized
+from tests.resize.pods import resources
 from tests.resize.scene import scene
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -271,3 +273,46 @@ async def test_a_runtime_that_cannot_be_queried_fails_the_verification_and_nothi
         await here.agent.look_again("web")
         await here.settle(2)
         assert await here.limits("web") == (2000, 2000, 2000)
+
+
+async def test_a_resize_that_the_server_refuses_ends_its_action_and_holds_up_no_other():
+    """Of an initial container: an action on it was tried again for ever, and no other of its node after it."""
+    async with scene() as here:
+        initial = {"name": "init", "image": "app", "command": ["prepare"], "resources": resources(1000, 256)}
+        await here.pod("db", 1000, initContainers=[initial])
+        await here.pod("web", 2000)
+        await here.resize("a", workload="db/init", cpu="3", priority=5)
+        await here.resize("b", cpu="4")
+        await here.settle(3)
+        assert await here.told("a") == ("Failed", "ResourceValidationFailed", "FAILED")
+        assert (await here.status("a"))["message"] == (
+            'Resource Validation Failed: Pod "db" is invalid: spec: Forbidden: '
+            "resources for non-sidecar init containers are immutable"
+        )
+        assert await here.events_of("a") == ["ScalingFailed"]
+        assert await here.told("b") == ("Succeeded", "Synchronized", "SYNCHRONIZED")
+
+
+class Expired:
+    """A store that does not know who asks, the first time that something is to be resized."""
+
+    def __init__(self, store):
+        self._store, self.asked = store, 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def patch(self, *arguments, subresource=None, **options):
+        if subresource == "resize":
+            self.asked += 1
+            if self.asked == 1:
+                raise Unauthorized("the token has expired")
+        return await self._store.patch(*arguments, subresource=subresource, **options)
+
+
+async def test_a_credential_that_has_expired_ends_no_action():
+    async with scene(through=Expired) as here:
+        await here.pod("web", 2000)
+        await here.resize("a", cpu="4")
+        await here.settle(10)
+        assert await here.told("a") == ("Succeeded", "Synchronized", "SYNCHRONIZED")

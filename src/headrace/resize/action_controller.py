@@ -18,7 +18,7 @@ from headrace.resize import actions_plan
 from headrace.resize.actions_plan import Seen, is_finished, pod_key, state_of
 from headrace.resize.controller import BY_NODE, bound_to, ledger_of, reserved_on
 from headrace.resize.homes import EMBEDDED, Home
-from headrace.runtime.actions import Action, Patch
+from headrace.runtime.actions import RESIZE, Action, Patch
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
@@ -107,8 +107,9 @@ class ActionController:
         return actions_plan.plan(seen, now)
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
-        if self._home.guards or not isinstance(action, Patch):
-            raise AssertionError(f"{key}: the desired state asks for no capacity, yet the ledger refused: {refusal}")
+        """The API server's answer to a resize."""
+        if not isinstance(action, Patch) or action.subresource != RESIZE:
+            raise AssertionError(f"{key}: nothing here asks for capacity, yet the ledger refused {action}: {refusal}")
         return actions_plan.refused(seen, action, str(refusal), now)
 
 

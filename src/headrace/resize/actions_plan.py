@@ -18,7 +18,7 @@ from headrace.resize.plan import INFEASIBLE, PAGE_BYTES, RESIZED
 from headrace.resize.sync import STATES, State
 from headrace.resize.unchangeable import infeasible
 from headrace.resize.workload import Judged, judge
-from headrace.runtime.actions import Action, Again, Delete, Event, Patch
+from headrace.runtime.actions import RESIZE, Action, Again, Delete, Event, Patch
 
 KEPT = 20  # finished actions of one workload that stay as its history
 BRIEF_SECONDS = 1.0  # what an action passes through in less time after its start is not written down
@@ -344,7 +344,7 @@ class _Look:
 
     def _resize(self, pod: Object, resources: Fields) -> Patch:
         fields = {"spec": {workload.field_of(pod, self.name): [{"name": self.name, "resources": dict(resources)}]}}
-        return Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), "resize", strategic=True)
+        return Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), RESIZE, strategic=True)
 
     def _succeeded(self, pod: Object, why: str, reason: str) -> list[Action]:
         actual = workload.actual_limits(pod, self.name) or {}

@@ -18,6 +18,7 @@ from headrace.ledger.pods import contribution
 from headrace.resize import workload
 from headrace.resize.actions_plan import BEGINNINGS, is_finished
 from headrace.resize.sync import SYNC_NUMBERS
+from headrace.runtime.actions import RESIZE
 from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, Store, StoreError
 from headrace.wire.generated import resize_pb2 as wire
 
@@ -138,7 +139,7 @@ class ResizeServices:
             at = (POD, name_of(pod), namespace_of(pod))
             try:
                 changed = await self._store.patch(
-                    *at, fields=fields, version=version_of(pod), subresource="resize", strategic=True
+                    *at, fields=fields, version=version_of(pod), subresource=RESIZE, strategic=True
                 )
             except Conflict:
                 continue

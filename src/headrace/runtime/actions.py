@@ -7,6 +7,9 @@ from headrace.api.kinds import Kind
 from headrace.api.objects import Fields
 from headrace.store.protocol import Deletion
 
+RESIZE = "resize"
+"""The subresource of a Pod by which its desired resources change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Create:

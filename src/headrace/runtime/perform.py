@@ -4,8 +4,19 @@ from dataclasses import dataclass
 
 from headrace.api.kinds import Kind
 from headrace.api.objects import Fields, Object, metadata
-from headrace.runtime.actions import Create, Delete, Patch, Subresource
-from headrace.store.protocol import AlreadyExists, Deletion, NotFound, Store
+from headrace.ledger.node import Shortfall
+from headrace.runtime.actions import RESIZE, Create, Delete, Patch, Subresource
+from headrace.store.protocol import (
+    AlreadyExists,
+    BadRequest,
+    Deletion,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    Store,
+    Unauthorized,
+)
 
 Writing = Create | Delete | Patch | Subresource
 
@@ -26,17 +37,8 @@ async def perform(store: Store, action: Writing) -> Written | None:
             return await _create(store, kind, namespace, obj)
         case Delete(kind, namespace, name, deletion):
             return await _delete(store, kind, namespace, name, deletion)
-        case Patch(kind, namespace, name, fields, version, subresource, strategic):
-            answer = await store.patch(
-                kind,
-                name,
-                namespace,
-                fields=fields,
-                version=version,
-                subresource=subresource,
-                strategic=strategic,
-            )
-            return Written(kind, answer)
+        case Patch():
+            return Written(action.kind, await _patch(store, action))
         case Subresource(kind, namespace, name, subresource, body):
             await store.create_subresource(kind, name, namespace, subresource, body)
             # The answer is a Status, not the object: read what to wait for.
@@ -44,6 +46,29 @@ async def perform(store: Store, action: Writing) -> Written | None:
                 return Written(kind, await store.get(kind, name, namespace))
             except NotFound:
                 return None
+
+
+async def _patch(store: Store, patch: Patch) -> Object:
+    """A resize that the API server refuses (a quota, a LimitRange, a rule of Pods) is as final as a ledger's answer.
+
+    So it is raised as one, in the server's own words.
+    """
+    try:
+        return await store.patch(
+            patch.kind,
+            patch.name,
+            patch.namespace,
+            fields=patch.fields,
+            version=patch.version,
+            subresource=patch.subresource,
+            strategic=patch.strategic,
+        )
+    except Unauthorized:
+        raise
+    except (Forbidden, Invalid, BadRequest) as no:
+        if patch.subresource != RESIZE:
+            raise
+        raise Refused(Shortfall({}, words=str(no))) from no
 
 
 async def _create(store: Store, kind: Kind, namespace: str, obj: Fields) -> Written:

@@ -20,7 +20,6 @@ from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster
 from headrace.client.paths import OWN_BUILD, VERSION_PATH
-from headrace.resize.cluster_door import ResizeDoor
 from headrace.runtime.clock import Clock, LoopClock
 from headrace.runtime.fenced import FencedStore
 from headrace.runtime.leader import Election, LeaseTimes
@@ -119,7 +118,7 @@ async def run_controllers(
             try:
                 while True:
                     await election.acquire()
-                    await _one_term(settings, client, ResizeDoor(store, election), election, health, log, jobs)
+                    await _one_term(settings, client, FencedStore(store, election), election, health, log, jobs)
             finally:
                 await election.release()
 

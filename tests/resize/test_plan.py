@@ -228,6 +228,14 @@ def test_a_completed_resize_is_told_in_an_event():
     assert events(look(pod(desired=SMALL, admitted=SMALL, actual=SMALL), completed=["web"])) == ["ResizeCompleted"]
 
 
+def test_the_end_of_a_resize_is_told_although_another_s_admission_conflicts():
+    """The look ended at the conflict, and the next had forgotten the end."""
+    waiting = pod("db", desired=LARGE, admitted=SMALL, actual=SMALL)
+    first, *others = look(waiting, pod(desired=SMALL, admitted=SMALL, actual=SMALL), completed=["web"])
+    assert (first.name, first.reason) == ("web", "ResizeCompleted")
+    assert told(others) == ["db: admitted 3000m 256Mi"]
+
+
 @pytest.mark.parametrize(
     ("pod", "settled"),
     [

@@ -4,7 +4,7 @@ Shrinks come first, then priority, QoS class and time; a wish that does not fit 
 Source: KEP-1287 (in-place resize), and its order of retries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -82,7 +82,7 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     readable = [each for each in seen.pods if not each.unreadable]
     wishes = in_order([_wish(each, seen.ledger, now) for each in readable if desired(each.pod) != admitted(each.pod)])
     admissions, waiting, ledger = _judged(wishes, seen.ledger, seen.unenforced)
-    actions: list[Action] = []
+    actions = _news(seen.pods)
     for wish in admissions:
         actions += _admission(wish.pod)
     for wish, verdict in waiting:
@@ -94,11 +94,20 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
             verdict = Verdict(DEFERRED, str(answer))
         actions += _waiting(wish.pod, verdict, now)
     for candidate in readable:
-        if desired(candidate.pod) == admitted(candidate.pod):
-            actions += _settled(candidate)
-    odd = (each for each in seen.pods if each.unreadable)
-    actions += [_event(each.pod, "Warning", "FailedValidation", each.unreadable) for each in odd]
+        if desired(candidate.pod) == admitted(candidate.pod) and _condition(candidate.pod, PENDING) is not None:
+            actions.append(_patch(candidate.pod, {"conditions": [{"type": PENDING, "$patch": "delete"}]}))
     return tuple(actions)
+
+
+def _news(pods: Iterable[Candidate]) -> list[Action]:
+    """What only this look tells, so before any write: one that conflicts with another's ends the look."""
+    found: list[Action] = []
+    for each in pods:
+        if each.unreadable:
+            found.append(_event(each.pod, "Warning", "FailedValidation", each.unreadable))
+        elif each.completed and desired(each.pod) == admitted(each.pod):
+            found.append(_event(each.pod, "Normal", "ResizeCompleted", "Pod resize completed"))
+    return found
 
 
 def _judged(
@@ -340,16 +349,6 @@ def _waiting(pod: Object, verdict: Verdict, now: float) -> list[Action]:
     if before is not None and before.get("reason") == verdict.reason:
         return [patch]
     return [patch, _event(pod, "Warning", f"Resize{verdict.reason}", verdict.message)]
-
-
-def _settled(candidate: Candidate) -> list[Action]:
-    actions: list[Action] = []
-    pod = candidate.pod
-    if _condition(pod, PENDING) is not None:
-        actions.append(_patch(pod, {"conditions": [{"type": PENDING, "$patch": "delete"}]}))
-    if candidate.completed:
-        actions.append(_event(pod, "Normal", "ResizeCompleted", "Pod resize completed"))
-    return actions
 
 
 def _patch(pod: Object, status: Fields) -> Patch:

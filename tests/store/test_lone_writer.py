@@ -27,32 +27,45 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return made
 
 
+ONE, OTHER = 1, 2
+
+
 async def alone(rows: SQLiteRows, name: str) -> None:
-    for number in range(LONE_COMMITS):
-        await rows.commit(put(f"{name}-{number}"))
-        await asyncio.sleep(0)
+    for number in range(LONE_COMMITS + 1):
+        await rows.commit(put(f"{name}-{number}"), ONE)
 
 
-def is_done_at_once(rows: SQLiteRows, name: str) -> bool:
+def is_done_at_once(rows: SQLiteRows, name: str, connection: int | None) -> bool:
+    writing = rows.commit(put(name), connection).__await__()
     try:
-        rows.commit(put(name)).send(None)
+        next(writing)
     except StopIteration:
         return True
+    writing.close()
     return False
 
 
 async def test_the_first_writes_wait_for_a_turn_and_one_after_others_alone_does_not(tmp_path, syncs):
     rows = await open_rows(tmp_path / "rows.db")
-    first = rows.commit(put("first"))
-    first.send(None)
+    assert not is_done_at_once(rows, "first", ONE)
     assert not syncs, "others may join it"
     await asyncio.sleep(0)
     assert len(syncs) == 1
     await alone(rows, "a")
-    assert is_done_at_once(rows, "b")
-    assert len(syncs) == LONE_COMMITS + 2
+    assert is_done_at_once(rows, "b", ONE)
+    assert len(syncs) == LONE_COMMITS + 3
     assert rows.page("configmaps").revision == len(syncs) + 1
-    first.close()
+    await rows.close()
+
+
+@pytest.mark.parametrize("connection", [OTHER, None], ids=["of another connection", "of nobody's connection"])
+async def test_a_write_beside_those_of_a_lone_writer_waits_for_a_turn(tmp_path, syncs, connection):
+    rows = await open_rows(tmp_path / "rows.db")
+    await alone(rows, "a")
+    assert not is_done_at_once(rows, "b", connection)
+    await asyncio.sleep(0)
+    assert len(syncs) == LONE_COMMITS + 2
+    assert not is_done_at_once(rows, "c", ONE), "for it is not alone"
     await rows.close()
 
 
@@ -60,15 +73,16 @@ async def test_a_refusal_is_told_at_once_too(tmp_path, syncs):
     rows = await open_rows(tmp_path / "rows.db")
     await alone(rows, "a")
     with pytest.raises(AlreadyExists):
-        rows.commit(put("a-0")).send(None)
+        is_done_at_once(rows, "a-0", ONE)
     await rows.close()
 
 
 async def test_those_who_write_in_the_same_turn_as_a_lone_writer_share_a_sync(tmp_path, syncs):
     rows = await open_rows(tmp_path / "rows.db")
     await alone(rows, "a")
-    await asyncio.gather(*(rows.commit(put(f"b-{number}")) for number in range(16)))
-    assert len(syncs) == LONE_COMMITS + 2, "one for the first of them, one for the others"
-    await asyncio.gather(*(rows.commit(put(f"c-{number}")) for number in range(16)))
-    assert len(syncs) == LONE_COMMITS + 3, "and now none of them is taken to be alone"
+    await asyncio.gather(*(rows.commit(put(f"b-{number}"), number) for number in range(16)))
+    assert len(syncs) == LONE_COMMITS + 2, "one for all sixteen, of whom the lone writer was not the first"
+    await alone(rows, "c")
+    await asyncio.gather(*(rows.commit(put(f"d-{number}"), ONE + number) for number in range(16)))
+    assert len(syncs) == 2 * LONE_COMMITS + 5, "one for the lone writer and one for the others"
     await rows.close()

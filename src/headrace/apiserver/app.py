@@ -90,12 +90,15 @@ class App:
         request.content_type = header(b"content-type", b"").decode("latin-1")
         request.user_agent = header(b"user-agent", b"").decode("latin-1")
         authorization = header(b"authorization", b"").decode("latin-1")
-        request.identity = self._authenticator.identify(exchange.connection.certificate, authorization)
+        connection = exchange.connection
+        request.connection = id(connection)
+        request.identity = self._authenticator.identify(connection.certificate, authorization)
         await self._authorizer.authorize(request)
         if request.method in _WITH_BODY:
             # Before the lane: a body that trickles in must not hold a place that others wait for.
             limit = BODY_BYTES if request.plural else JOIN_BYTES
-            request.body = await bodies.read(exchange, header(b"content-length"), limit)
+            body = exchange.whole_body(limit)
+            request.body = await bodies.read(exchange, header(b"content-length"), limit) if body is None else body
         lane = lane_of(request)
         self._lanes.enter(lane)
         try:

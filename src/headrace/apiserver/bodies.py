@@ -22,12 +22,12 @@ class Disconnected(Exception):
 
 
 async def read(exchange: Exchange, declared: bytes | None, limit: int) -> bytes:
-    """The whole body. `declared` is the Content-Length header: a body too large is refused before it is sent."""
+    """The whole body, not all of which is there yet.
+
+    `declared` is the Content-Length header: a body too large is refused before it is sent.
+    """
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    body = exchange.whole_body(limit)
-    if body is not None:
-        return body
     await asyncio.sleep(0)  # timeouts belong to a task, which a request that waits for nothing has not
     pieces, size = [], 0
     while (piece := await _next(exchange)) is not None:

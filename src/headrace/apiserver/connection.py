@@ -50,8 +50,8 @@ class Connection(asyncio.Protocol):
         self.write_all: Callable[[tuple[bytes, ...]], None]
 
         self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._header_count = self._header_bytes = self._unparsed_bytes = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._unparsed_bytes = 0
         self._in_headers = True  # also before the first byte: a silent connection is one that trickles
         self._body_moved = False
         self._refused = False
@@ -175,27 +175,29 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._in_headers = True
         self._url = b""
-        self._headers = {}
-        self._header_count = self._header_bytes = self._unparsed_bytes = 0
+        self._headers = []
+        self._unparsed_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
-        self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # How many there are is judged when all are there: until then `_count` bounds the bytes that they come in.
-        self._header_count += 1
-        self._header_bytes += len(name) + len(value)
         if self._in_headers:  # and not a trailer
-            name = name.lower()
-            if name == b"host" and name in self._headers:
-                self._refuse(400, "the request has more than one Host header")
-            self._headers[name] = value
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._body_moved = True
-        if self._header_count > HEADER_COUNT or self._header_bytes > HEADER_BYTES:
+        headers: dict[bytes, bytes] = {}
+        size = len(self._url)
+        for name, value in self._headers:
+            size += len(name) + len(value)
+            name = name.lower()
+            if name == b"host" and name in headers:
+                self._refuse(400, "the request has more than one Host header")
+            headers[name] = value
+        if len(self._headers) > HEADER_COUNT or size > HEADER_BYTES:
             self._refuse_headers()
         if self._refused:
             return
@@ -207,9 +209,9 @@ class Connection(asyncio.Protocol):
             parser.get_method().decode("ascii"),
             path,
             query,
-            self._headers,
+            headers,
             not self._stopping and parser.should_keep_alive() and parser.get_http_version() != "1.0",
-            self._headers.get(b"expect", b"").lower() == b"100-continue",
+            b"expect" in headers and headers[b"expect"].lower() == b"100-continue",
         )
         self._receiving = exchange
         if self._answering is None:
@@ -258,7 +260,8 @@ class Connection(asyncio.Protocol):
             # An answer may come before its body has: closing at once would make the client lose the answer too.
             self._linger_bytes = LINGER_BYTES
             self._due = self._loop.time() + LINGER_SECONDS
-        self.resume_reading()
+        if not self._reading:
+            self.resume_reading()
 
     def _refuse_headers(self) -> None:
         self._refuse(

@@ -31,10 +31,10 @@ class Exchange:
     __slots__ = (
         "_arrived",
         "_chunked",
-        "_connection",
         "_waiting",
         "answered",
         "complete",
+        "connection",
         "disconnected",
         "ended",
         "expects_continue",
@@ -65,26 +65,24 @@ class Exchange:
         self.disconnected = False
         self.answered = False  # the answer has begun
         self.ended = False  # the answer is all written
-        self._connection = connection
+        self.connection = connection
         self._arrived: list[bytes] = []
         self._waiting: asyncio.Future[None] | None = None
         self._chunked = False
-
-    @property
-    def connection(self) -> Connection:
-        return self._connection
 
     # ---------------------------------------------------------------------------------------------- what comes in
 
     def arrived(self, piece: bytes) -> int:
         """A piece of the body. How many bytes of it nobody has taken yet."""
         self._arrived.append(piece)
-        self._tell()
+        if self._waiting is not None:
+            self._tell()
         return sum(map(len, self._arrived))
 
     def completed(self) -> None:
         self.complete = True
-        self._tell()
+        if self._waiting is not None:
+            self._tell()
 
     def lost(self) -> None:
         self.disconnected = True
@@ -106,9 +104,9 @@ class Exchange:
         """What came of the body since the last call, at least something, or None at its end or the client's."""
         if self.expects_continue and not self.answered:
             self.expects_continue = False
-            self._connection.write(CONTINUE)
+            self.connection.write(CONTINUE)
         while not self._arrived and not self.complete and not self.disconnected:
-            self._connection.resume_reading()
+            self.connection.resume_reading()
             await self._told()
         if self._arrived and not self.disconnected:
             pieces = b"".join(self._arrived)
@@ -120,7 +118,7 @@ class Exchange:
         """Until the client is gone. A body that nobody asked for is thrown away."""
         while not self.disconnected:
             self._arrived.clear()
-            self._connection.resume_reading()
+            self.connection.resume_reading()
             await self._told()
 
     async def _told(self) -> None:
@@ -137,16 +135,16 @@ class Exchange:
         if self.method == "HEAD":
             body = b""
         if len(body) <= AT_ONCE_BYTES:
-            self._connection.write(head + body)
+            self.connection.write(head + body)
         else:
-            self._connection.write_all((head, body))
+            self.connection.write_all((head, body))
         self._end()
 
     def begin_stream(self, content_type: bytes) -> None:
         self._chunked = self.method != "HEAD"
         if not self.disconnected:
             framing = b"transfer-encoding: chunked\r\n" if self._chunked else b""
-            self._connection.write(self._head(200, content_type, (), framing))
+            self.connection.write(self._head(200, content_type, (), framing))
 
     def write(self, piece: bytes) -> None:
         """A piece of a stream, not empty."""
@@ -155,42 +153,42 @@ class Exchange:
     def write_chunk(self, chunk: bytes) -> None:
         """A piece as `chunk_of` frames it: the same bytes for each stream that has it."""
         if self._chunked and not self.disconnected:
-            self._connection.write(chunk)
+            self.connection.write(chunk)
 
     @property
     def keeps_up(self) -> bool:
         """The stream is open, and the client takes what was written."""
-        return not (self._connection.choked or self.ended)
+        return not (self.connection.choked or self.ended)
 
     def end_stream(self) -> None:
         if self.disconnected or self.ended:
             return
         if self._chunked:
-            self._connection.write(b"0\r\n\r\n")
+            self.connection.write(b"0\r\n\r\n")
         self._end()
 
     @property
     def choked(self) -> bool:
         """The client does not take what was written: wait with `drained` before there is more."""
-        return self._connection.choked and not self.disconnected
+        return self.connection.choked and not self.disconnected
 
     async def drained(self) -> None:
         """Until the client takes more, or is gone."""
-        await self._connection.drained()
+        await self.connection.drained()
 
     def cut(self) -> None:
         """Hang up, so that nobody takes half a stream for a whole one."""
-        self._connection.close()
+        self.connection.close()
 
     def _head(self, code: int, content_type: bytes, headers: Headers, framing: bytes) -> bytes:
         self.answered = True
         more = b"".join([b"%s: %s\r\n" % (name, _line(value)) for name, value in headers]) if headers else b""
         closing = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"%s%s%s%s\r\n" % (self._connection.common_head(code, content_type), framing, more, closing)
+        return b"%s%s%s%s\r\n" % (self.connection.common_head(code, content_type), framing, more, closing)
 
     def _end(self) -> None:
         self.ended = True
-        self._connection.answered(self)
+        self.connection.answered(self)
 
 
 def chunk_of(piece: bytes) -> bytes:

@@ -39,6 +39,7 @@ class Request:
     content_type: str = ""
     user_agent: str = ""
     body: bytes = b""
+    connection: int | None = None
     form: Form = "json"
 
     @property

@@ -89,7 +89,7 @@ class Resources:
     async def _create(self, request: Request, served: Served) -> Answer:
         if request.name:
             raise method_not_allowed()
-        obj = await _object(request, served.kind)
+        obj = _object(request, served.kind, await bodies.decoded(request.body, request.content_type))
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -97,7 +97,7 @@ class Resources:
         return self._forms.one(request, served, created, 201, warning_headers(warnings))
 
     async def _update(self, request: Request, served: Served) -> Answer:
-        obj = await _object(request, served.kind)
+        obj = _object(request, served.kind, await bodies.decoded(request.body, request.content_type))
         if request.identity.role == "node":
             admit_write(request, obj, strategic=False)
         store, warnings = self._acting(request)
@@ -201,6 +201,7 @@ class Resources:
             warn=warnings.append,
             may=partial(may_write_part, request.identity),
             node=request.identity.node,
+            connection=request.connection,
         )
         return self._store.acting_as(caller), warnings
 
@@ -211,8 +212,7 @@ def is_dry_run(value: str) -> bool:
     raise BadRequest(f"dryRun: {value!r} must be All")
 
 
-async def _object(request: Request, kind: Kind) -> Object:
-    obj = await bodies.decoded(request.body, request.content_type)
+def _object(request: Request, kind: Kind, obj: Any) -> Object:
     if not isinstance(obj, dict):
         raise BadRequest("the body of the request must be an object")
     metadata = obj.get("metadata")

@@ -12,9 +12,10 @@ from headrace.store.rows import Body
 
 def encode(obj: Object) -> Body:
     """The body of an object. apiVersion, kind and metadata come first, so that the gap needs no search."""
-    meta = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    rest = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
-    head = orjson.dumps({"apiVersion": obj["apiVersion"], "kind": obj["kind"]})
+    rest = obj.copy()
+    head = orjson.dumps({"apiVersion": rest.pop("apiVersion"), "kind": rest.pop("kind")})
+    meta = rest.pop("metadata").copy()
+    meta.pop("resourceVersion", None)
     after = b"," + orjson.dumps(rest)[1:] if rest else b"}"
     # Joined with %, so that the bytes kept have no spare room: what orjson returns is often over-allocated.
     return Body(

@@ -8,7 +8,7 @@ class Caller(NamedTuple):
     """Who writes, and how. `user` is authorised already; `warn` collects warnings for the answer's headers.
 
     `may` answers for parts of an object that have a right of their own: verb, resource/part, name. `node` is the node
-    that the user is of.
+    that the user is of. `connection` numbers where the request came from, if one request follows the other there.
     """
 
     user: str = "system:headrace"
@@ -18,3 +18,4 @@ class Caller(NamedTuple):
     warn: Callable[[str], None] = lambda _: None
     may: Callable[[str, str, str], bool] = lambda verb, resource, name: True
     node: str = ""
+    connection: int | None = None

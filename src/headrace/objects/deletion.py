@@ -12,7 +12,7 @@ from headrace.objects.home import Caller, Home, key_of
 from headrace.objects.reading import shown_object
 from headrace.objects.registry import Served
 from headrace.objects.validation.metadata import FOREGROUND, ORPHAN
-from headrace.objects.writing import ATTEMPTS, commit
+from headrace.objects.writing import ATTEMPTS, as_dry_run, commit
 from headrace.store.protocol import Conflict, Deletion, Preconditions
 from headrace.store.rows import Key, Row, Write
 
@@ -60,16 +60,16 @@ async def _delete(
     home: Home, served: Served, key: Key, row: Row, obj: Object, deletion: Deletion, caller: Caller
 ) -> tuple[Object, bool]:
     now = home.wall()
-    dry_run = deletion.dry_run or caller.dry_run
+    caller = as_dry_run(caller, deletion.dry_run)
     before = decode(row.body)
     stays = _marked(served, obj, deletion, now)
     if stays and obj == before:
         return shown_object(served, obj), False
     if stays:
-        revision = await commit(home, Write(key, row.revision, encode(obj), obj), dry_run)
+        revision = await commit(home, Write(key, row.revision, encode(obj), obj), caller)
     else:
         confirmed = served.strategy.gone_is_confirmed(obj, caller.user)
-        revision = await commit(home, Write(key, row.revision, None, before, confirmed), dry_run)
+        revision = await commit(home, Write(key, row.revision, None, before, confirmed), caller)
     if revision:
         obj["metadata"]["resourceVersion"] = str(revision)
     return shown_object(served, obj), not stays

@@ -1,7 +1,7 @@
 """LocalStore: the Store over rows, with all that makes an object an object. HTTP is a thin shell around it."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Literal, cast
 
@@ -176,9 +176,9 @@ class LocalStore:
         """
         return reading.watch_bodies(self._home, self._home.served(kind), namespace, since, labels, fields, take)
 
-    async def post(self, kind: Kind, obj: Object, namespace: str = "") -> Object:
+    def post(self, kind: Kind, obj: Object, namespace: str = "") -> Awaitable[Object]:
         """As `create`, of an object that is plain JSON and nobody else's: it is changed and kept."""
-        return await writing.create(self._home, self._home.served(kind), obj, namespace, self._caller)
+        return writing.create(self._home, self._home.served(kind), obj, namespace, self._caller)
 
     async def replace(
         self, kind: Kind, name: str, namespace: str, obj: Fields, *, subresource: str | None = None

@@ -15,8 +15,9 @@ from headrace.objects.registry import Served
 
 MOST_UPDATERS = 10
 ANCIENT = "ancient-changes"
-_NOT_MANAGED = frozenset(
-    ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion")
+_NOT_MANAGED = (
+    *("name", "namespace", "creationTimestamp", "selfLink"),
+    *("uid", "generation", "managedFields", "resourceVersion"),
 )
 
 Entry = dict[str, Any]
@@ -25,7 +26,7 @@ Entry = dict[str, Any]
 def record(served: Served, old: Object | None, obj: Object, manager: str, now: str, subresource: str) -> None:
     """Write the entries of `obj`, which `manager` has made of `old`, into it."""
     meta = obj["metadata"]
-    entries = _entries(meta, (old or {}).get("metadata") or {})
+    entries = _entries(meta, old["metadata"] if old else {})
     changed, removed = _compared(served, old, obj)
     kept = []
     if entries:
@@ -45,7 +46,7 @@ def record(served: Served, old: Object | None, obj: Object, manager: str, now: s
 def _entries(meta: Mapping[str, Any], was: Mapping[str, Any]) -> list[Entry]:
     """What a client sends counts, as long as it says something; `[{}]` starts afresh."""
     given: list[Entry] = meta.get("managedFields") or was.get("managedFields") or []
-    return [entry for entry in given if entry.get("manager") and entry.get("operation")]
+    return given and [entry for entry in given if entry.get("manager") and entry.get("operation")]
 
 
 def _with_own(
@@ -127,9 +128,12 @@ def _custom_type(served: Served) -> FieldType:
 
 def _managed(obj: Mapping[str, Any]) -> dict[str, Any]:
     """An object without what nobody manages."""
-    left = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
-    meta = obj.get("metadata") or {}
-    left["metadata"] = {name: value for name, value in meta.items() if name not in _NOT_MANAGED}
+    left = {**obj}
+    left.pop("apiVersion", None)
+    left.pop("kind", None)
+    left["metadata"] = meta = {**(left.get("metadata") or {})}
+    for name in _NOT_MANAGED:
+        meta.pop(name, None)
     return left
 
 

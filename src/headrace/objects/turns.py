@@ -16,10 +16,10 @@ class Turns:
         async with self._turn:
             await asyncio.sleep(0)
 
-    async def finish(self, work: Resting[None] | None) -> bool:
+    async def finish(self, work: Resting[None]) -> bool:
         """Do all of it, the first turn at once. Whether it took more than that: then others may have written."""
         rested = False
-        for _ in work or ():
+        for _ in work:
             rested = True
             await self.rest()
         return rested

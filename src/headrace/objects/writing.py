@@ -107,7 +107,8 @@ async def create(home: Home, served: Served, given: Object, namespace: str, call
     generate = bool(meta.get("generateName")) and not meta.get("name")
     if served.write is not None:
         obj = served.write(obj)
-    await home.turns.finish(served.strategy.ahead(obj))
+    if (ahead := served.strategy.ahead(obj)) is not None:
+        await home.turns.finish(ahead)
     for attempt in range(NAME_ATTEMPTS):
         if generate:
             meta["name"] = generated_names.name(meta["generateName"], home.new_uid())
@@ -172,7 +173,8 @@ async def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> 
     strategy.validate(obj, errors)
     if not strategy.judges_metadata and not errors:
         metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
-    rested = await home.turns.finish(strategy.judging("", obj, None, errors))
+    judging = strategy.judging("", obj, None, errors)
+    rested = judging is not None and await home.turns.finish(judging)
     if errors:
         raise refusals.invalid(served.kind, meta.get("name", ""), errors)
     if rested:  # its namespace or its definition may have begun to end meanwhile
@@ -192,12 +194,12 @@ def _drop_repeated_owners(meta: dict[str, Any]) -> None:
 async def _commit_new(home: Home, served: Served, obj: Object, caller: Caller) -> int:
     key = key_of(served, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
     try:
-        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller.dry_run)
+        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller)
     except Refused as refused:
         if not served.strategy.stored_when_refused(obj, refused.shortfall):
             raise
         # As a kubelet does: a Pod that was put on a node without room is there, and failed.
-        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller.dry_run)
+        return await commit(home, Write(key, 0, body_of(served, obj), obj), caller)
 
 
 def body_of(served: Served, obj: Object) -> Body:
@@ -209,12 +211,11 @@ def body_of(served: Served, obj: Object) -> Body:
     return body
 
 
-async def commit(home: Home, write: Write, dry_run: bool) -> int:
+async def commit(home: Home, write: Write, caller: Caller) -> int:
     """The revision of a write; 0 for one that was only tried."""
-    if dry_run:
-        await home.rows.check(write)
-        return 0
-    revision = await home.rows.commit(write)
+    if caller.dry_run:
+        return await home.rows.check(write)
+    revision = await home.rows.commit(write, caller.connection)
     if write.key.resource == kinds.CUSTOM_RESOURCE_DEFINITION.resource:
         establish.follow(home.registry, write)
     return revision
@@ -253,7 +254,8 @@ async def update(home: Home, served: Served, wanted: Update, caller: Caller) -> 
         changed = _changed(home, served, old, wanted, caller, errors)
         if changed is None:
             return shown_object(served, old)
-        rested = await home.turns.finish(served.strategy.judging(wanted.subresource, changed, old, errors))
+        judging = served.strategy.judging(wanted.subresource, changed, old, errors)
+        rested = judging is not None and await home.turns.finish(judging)
         if errors:
             raise refusals.invalid(served.kind, wanted.name, errors)
         now = format_time(home.wall())
@@ -271,8 +273,8 @@ async def _commit_change(home: Home, served: Served, key: Key, revision: int, ob
     if "deletionTimestamp" in meta and not meta.get("finalizers") and not served.strategy.waits_to_go(obj):
         # The last finalizer went with this change: so does the object.
         gone = Write(key, revision, None, obj, served.strategy.gone_is_confirmed(obj, caller.user))
-        return _answer(served, obj, await commit(home, gone, caller.dry_run))
-    return _answer(served, obj, await commit(home, Write(key, revision, body_of(served, obj), obj), caller.dry_run))
+        return _answer(served, obj, await commit(home, gone, caller))
+    return _answer(served, obj, await commit(home, Write(key, revision, body_of(served, obj), obj), caller))
 
 
 def _changed(

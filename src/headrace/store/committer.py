@@ -22,9 +22,10 @@ from headrace.store.rows import Body, Change, Key, Write
 
 
 class Request(NamedTuple):
-    """A write, or with `dry` only the question whether it would be refused."""
+    """A write, or with `dry` only the question whether it would be refused. `connection` as in `Rows.commit`."""
 
     write: Write
+    connection: int | None = None
     dry: bool = False
 
 
@@ -118,9 +119,11 @@ class Committer:
         answers, changes, compacted, _, _ = prepared
         self.books.keep()
         self._history.reached(self._revision, compacted)
-        if any(change.key.resource in GUARDED for change in changes):
-            self._ledgers = self.books.nodes()
-            self._pools = self.books.pools()
+        for change in changes:
+            if change.key.resource in GUARDED:
+                self._ledgers = self.books.nodes()
+                self._pools = self.books.pools()
+                break
         return Batch(answers, changes, self._revision, self._ledgers, self._pools)
 
     def _undo(self, revision: int, mark: int) -> None:

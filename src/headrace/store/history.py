@@ -9,7 +9,9 @@ import apsw
 from headrace.store import statements
 
 STEP_SECONDS = 1.0
-LEAST_BATCH = 64
+BATCH = 64
+"""Revisions that go together, so that not each write has to look for what is old: a share of few that are kept."""
+SHARE = 16
 PER_WRITE = 4
 
 
@@ -37,6 +39,7 @@ class History:
         self._compacted = compacted
         self._revision = revision
         self._old = compacted
+        self._least = min(BATCH, 1 + retention.revisions // SHARE)
         self._reached: deque[tuple[float, int]] = deque([(now(), revision)])
 
     def reached(self, revision: int, compacted: int) -> None:
@@ -59,10 +62,10 @@ class History:
 
         Returns how far history is compacted then.
         """
-        if not writes:
+        if not writes or self._revision - self._compacted < self._retention.revisions + self._least:
             return self._compacted
-        floor = min(self.floor(), self._compacted + max(LEAST_BATCH, writes * PER_WRITE))
-        if floor <= self._compacted:
+        floor = min(self.floor(), self._compacted + max(BATCH, writes * PER_WRITE))
+        if floor < self._compacted + self._least:
             return self._compacted
         span = {"compacted": self._compacted, "floor": floor}
         connection.execute(statements.SUPERSEDED, span)

@@ -21,6 +21,9 @@ class RecentRows:
 
     def put(self, key: Key, row: Row) -> None:
         self.forget(key)
+        self._add(key, row)
+
+    def _add(self, key: Key, row: Row) -> None:
         self._rows[key] = row
         self._bytes += len(row.body) + ROW_BYTES
         while self._bytes > self._limit:
@@ -30,10 +33,10 @@ class RecentRows:
         known = self._rows.get(change.key)
         if known is not None and known.revision >= change.revision:
             return
-        if change.body is None:
+        if known is not None:
             self.forget(change.key)
-        else:
-            self.put(change.key, Row(*change.key, change.revision, change.body))
+        if change.body is not None:
+            self._add(change.key, Row(*change.key, change.revision, change.body))
 
     def forget(self, key: Key) -> None:
         row = self._rows.pop(key, None)

@@ -4,7 +4,7 @@
 A body is kept in two halves, because the revision that belongs between them is given out inside the transaction.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -126,8 +126,12 @@ class Rows(Protocol):
         """
         ...
 
-    async def commit(self, write: Write) -> int:
-        """The revision of the write, once it is durable. Writes of many callers share one sync."""
+    def commit(self, write: Write, connection: int | None = None) -> Awaitable[int]:
+        """The revision of the write, once it is durable. Writes of many callers share one sync.
+
+        `connection`: the same number for writes of which each begins after the one before has ended. Who writes alone
+        is not kept waiting for company then.
+        """
         ...
 
     def watch(
@@ -146,7 +150,7 @@ class Rows(Protocol):
         """Give every watcher a bookmark now, so that one that sees no changes can still resume from near here."""
         ...
 
-    async def check(self, write: Write) -> None:
+    def check(self, write: Write) -> Awaitable[int]:
         """What `commit` would refuse, without writing: dry runs pass the same door."""
         ...
 

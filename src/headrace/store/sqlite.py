@@ -8,7 +8,7 @@ raises Unavailable when another process has the file, Unreadable when it is not 
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import apsw
@@ -90,11 +90,11 @@ class SQLiteRows:
     def remind(self) -> None:
         self._watchers.remind()
 
-    async def commit(self, write: Write) -> int:
-        return await self._submit(Request(write))
+    def commit(self, write: Write, connection: int | None = None) -> Awaitable[int]:
+        return self._submit(Request(write, connection))
 
-    async def check(self, write: Write) -> None:
-        await self._submit(Request(write, dry=True))
+    def check(self, write: Write) -> Awaitable[int]:
+        return self._submit(Request(write, dry=True))
 
     async def close(self) -> None:
         if self._writer is not None:
@@ -118,9 +118,10 @@ class SQLiteRows:
                 self._committer, self._checkpoints, self._file, self._publish, on_fatal, WRITES_QUEUED
             )
 
-    async def _submit(self, request: Request) -> int:
-        if self._writer is not None:
-            return await self._writer.submit(request)
+    def _submit(self, request: Request) -> Awaitable[int]:
+        return self._at_once(request) if self._writer is None else self._writer.submit(request)
+
+    async def _at_once(self, request: Request) -> int:
         if self._stopped is not None:
             raise self._stopped
         try:

@@ -22,7 +22,7 @@ from headrace.store.protocol import StoreError, TooBusy, Unavailable
 BATCH_WRITES = 256
 BATCH_BYTES = 8 * 1024 * 1024
 LONE_COMMITS = 8
-"""After so many commits of one write each, a writer is taken to be the only one, and committed for at once."""
+"""After so many commits of one write each, a connection is taken to be the only one that writes."""
 
 Waiting = tuple[Request, "asyncio.Future[int]"]
 
@@ -56,8 +56,8 @@ class Writer:
         self._waiting: deque[Waiting] = deque()
         self._alone = 0  # so many of those that wait are committed each by itself
         self._engaged = False
-        self._lone = 0  # the last so many commits had one write each
-        self._same_turn = False  # the loop has not turned since a write was committed for at once
+        self._lone = 0  # the last so many commits had one write each, all of one connection
+        self._last: int | None = None  # the connection of the last of them
         self._unanswered = 0
         self._stopped: StoreError | None = None
         self._drained: asyncio.Event | None = None
@@ -73,7 +73,7 @@ class Writer:
         self._waiting.append((request, answer))
         if not self._engaged:
             self._engaged = True
-            self._begin()
+            self._begin(request.connection)
         return await answer
 
     async def close(self) -> None:
@@ -85,42 +85,37 @@ class Writer:
             await self._drained.wait()
         await asyncio.to_thread(self._disk.end)
 
-    def _begin(self) -> None:
-        """Whoever else is ready in this turn of the loop shares the sync. Who writes alone waits for no other, since a
-        turn costs as much as the statements do.
+    def _begin(self, connection: int | None) -> None:
+        """Whoever else is ready in this turn of the loop shares the sync. A connection that writes alone waits for no
+        other, since a turn costs as much as the statements do.
         """
-        if self._lone >= LONE_COMMITS and not self._same_turn:
-            self._same_turn = True
-            self._loop.call_soon(self._turned)
+        if self._lone >= LONE_COMMITS and connection is not None and connection == self._last:
             self._next()
-            return
-        if self._same_turn:
-            self._lone = 0  # it was not the only one
-        self._loop.call_soon(self._next)
-
-    def _turned(self) -> None:
-        self._same_turn = False
+        else:
+            self._loop.call_soon(self._next)
 
     def _next(self) -> None:
         """One commit a turn of the loop, until the thread has something to do or nothing is left."""
         if not self._waiting:
-            self._engaged = False
-            if self._drained is not None:
-                self._drained.set()
+            self._rest()
             return
         waiting = self._next_batch()
-        self._lone = self._lone + 1 if len(waiting) == 1 else 0
+        connection = waiting[0][0].connection
+        self._lone = self._lone + 1 if len(waiting) == 1 and connection == self._last else 0
+        self._last = connection
         if isinstance(self._stopped, Stopped):
             self._refuse(waiting, self._stopped)
         elif self._prepare(waiting):
             return
-        self._go_on()
-
-    def _go_on(self) -> None:
         if self._waiting:
             self._loop.call_soon(self._next)
         else:
-            self._next()
+            self._rest()
+
+    def _rest(self) -> None:
+        self._engaged = False
+        if self._drained is not None:
+            self._drained.set()
 
     def _next_batch(self) -> list[Waiting]:
         if self._alone:

@@ -17,7 +17,8 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 
 def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
     """Metadata of an object about to be created."""
-    _prefix(meta.get("generateName", ""), name_errors, errors)
+    if prefix := meta.get("generateName"):
+        _prefix(prefix, name_errors, errors)
     name = meta.get("name", "")
     if not name:
         errors.required("metadata.name", "name or generateName is required")
@@ -33,12 +34,14 @@ def validate(meta: Fields, namespaced: bool, name_errors: Callable[[str], list[s
     elif namespace:
         errors.forbidden("metadata.namespace", "not allowed on this type")
     _always(meta, errors)
-    _finalizers(meta.get("finalizers") or [], errors)
+    if finalizers := meta.get("finalizers"):
+        _finalizers(finalizers, errors)
 
 
 def validate_update(meta: Fields, old: Fields, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
     """Metadata of an object about to be changed, beside what it is now."""
-    _prefix(meta.get("generateName", ""), name_errors, errors)
+    if prefix := meta.get("generateName"):
+        _prefix(prefix, name_errors, errors)
     if "deletionTimestamp" in old:
         extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if extra:
@@ -55,14 +58,17 @@ def validate_update(meta: Fields, old: Fields, name_errors: Callable[[str], list
 
 
 def _prefix(prefix: str, name_errors: Callable[[str], list[str]], errors: FieldErrors) -> None:
-    for message in name_errors(names.as_prefix(prefix)) if prefix else ():
+    for message in name_errors(names.as_prefix(prefix)):
         errors.invalid("metadata.generateName", prefix, message)
 
 
 def _always(meta: Fields, errors: FieldErrors) -> None:
-    validate_labels(meta.get("labels") or {}, "metadata.labels", errors)
-    validate_annotations(meta.get("annotations") or {}, "metadata.annotations", errors)
-    _owners(meta.get("ownerReferences") or [], errors)
+    if labels := meta.get("labels"):
+        validate_labels(labels, "metadata.labels", errors)
+    if annotations := meta.get("annotations"):
+        validate_annotations(annotations, "metadata.annotations", errors)
+    if owners := meta.get("ownerReferences"):
+        _owners(owners, errors)
 
 
 def validate_labels(labels: Fields, path: str, errors: FieldErrors) -> None:

@@ -16,20 +16,18 @@ _PORT_NAME = re.compile(r"[-a-z0-9]+", re.ASCII)
 FIELD_IMMUTABLE = "field is immutable"
 
 
-def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} characters"] if len(text) > limit else []
-
-
 def as_prefix(text: str) -> str:
     """A name that something will be appended to may end with a dash."""
     return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
 def dns_label(text: str) -> list[str]:
-    errors = _too_long(text, 63)
-    if not _LABEL.fullmatch(text) and _SUBDOMAIN.fullmatch(text):
+    errors = ["must be no more than 63 characters"] if len(text) > 63 else []
+    if _LABEL.fullmatch(text):
+        return errors
+    if _SUBDOMAIN.fullmatch(text):
         errors.append("must not contain dots")
-    elif not _LABEL.fullmatch(text):
+    else:
         errors.append(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -39,7 +37,7 @@ def dns_label(text: str) -> list[str]:
 
 
 def dns_subdomain(text: str) -> list[str]:
-    errors = _too_long(text, 253)
+    errors = ["must be no more than 253 characters"] if len(text) > 253 else []
     if not _SUBDOMAIN.fullmatch(text):
         errors.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -51,7 +49,7 @@ def dns_subdomain(text: str) -> list[str]:
 
 def dns_subdomain_with_underscore(text: str) -> list[str]:
     """As search domains are: Kubernetes lets labels begin with `_` there."""
-    errors = _too_long(text, 253)
+    errors = ["must be no more than 253 characters"] if len(text) > 253 else []
     if not _UNDERSCORED.fullmatch(text):
         errors.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
@@ -89,7 +87,7 @@ def c_identifier(text: str) -> list[str]:
 
 
 def config_map_key(text: str) -> list[str]:
-    errors = _too_long(text, 253)
+    errors = ["must be no more than 253 characters"] if len(text) > 253 else []
     if not _CONFIG_MAP_KEY.fullmatch(text):
         errors.append(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "

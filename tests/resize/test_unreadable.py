@@ -104,3 +104,39 @@ async def test_on_a_cluster_what_is_known_of_it_is_charged(damage):
         [action] = await here.actions()
         assert action["status"]["reason"] == "InsufficientCPU"
         assert "2 more wanted, 1 available of 8 (most is held by Pod default/odd 5" in action["status"]["message"]
+
+
+async def spoil(here, name, **status):
+    """No schema says what an amount in a status is, and an administrator may write one."""
+    await here.store.patch(RESOURCE_SCALING_ACTION, name, "default", fields={"status": status}, subresource="status")
+
+
+@pytest.mark.parametrize("field", ["target", "before"])
+async def test_an_action_whose_status_cannot_be_read_fails_and_those_of_the_others_are_carried_out(field):
+    async with scene() as here:
+        await here.pod("odd", 1000)
+        await here.pod("web", 2000)
+        await here.resize("a", workload="odd/app", cpu="9", onInsufficient="Defer")
+        await here.settle()
+        await spoil(here, "a", **{field: {"cpu": "a lot"}})
+        await here.resize("b", cpu="3")
+        await here.settle()
+        assert (await here.told("a"))[:2] == ("Failed", "ResourceValidationFailed")
+        assert f"status.{field}[cpu]: 'a lot' cannot be read" in (await here.status("a"))["message"]
+        assert await here.told("b") == ("Succeeded", "Synchronized", "SYNCHRONIZED")
+
+
+@pytest.mark.parametrize("status", [{"target": {"cpu": "a lot"}}, {"before": {"cpu": "a lot"}}, {"finishTime": None}])
+async def test_a_policy_goes_on_beside_an_action_whose_status_cannot_be_read(status):
+    async with measured() as here:
+        await here.pod("odd", 1000, labels={"app": "web"})
+        await here.pod("web", 2000, 1024)
+        action = {"workload": "odd/app", "target": {"cpu": "2"}}
+        meta = {"name": "a", "labels": {"headrace.dev/policy": "policy"}}
+        await here.store.create(RESOURCE_SCALING_ACTION, {"metadata": meta, "spec": action}, "default")
+        await here.settle()
+        await spoil(here, "a", **status)
+        await here.policy(triggers=LATENCY)
+        await here.use(4, latency=450)
+        await here.settle()
+        assert (await here.targets())[1:] == [{"cpu": "4", "memory": "2Gi"}]

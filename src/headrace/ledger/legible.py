@@ -20,17 +20,17 @@ def legible(pod: Object) -> tuple[Object, str]:
     What is admitted and cannot be read is taken to be what is desired, so that the larger of that and of what was read
     back is charged.
     """
-    why = _unreadable(pod)
+    why = next(filter(None, (unreadable(path, quantities) for path, quantities in _all(pod))), "")
     return (_without_unreadable(pod), why) if why else (pod, "")
 
 
-def _unreadable(pod: Fields) -> str:
-    for path, quantities in _all(pod):
-        for name, text in quantities.items():
-            try:
-                amount(name, str(text))
-            except InvalidQuantity as wrong:
-                return f"{path}[{name}]: {str(text)!r} cannot be read: {wrong}"
+def unreadable(path: str, quantities: Quantities) -> str:
+    """Which of the quantities that stand there cannot be read, and why; nothing when all can be."""
+    for name, text in quantities.items():
+        try:
+            amount(name, str(text))
+        except InvalidQuantity as wrong:
+            return f"{path}[{name}]: {str(text)!r} cannot be read: {wrong}"
     return ""
 
 
@@ -69,15 +69,7 @@ def _requirements(resources: Fields) -> dict[str, Any]:
 
 
 def _readable(quantities: Quantities | None) -> dict[str, Any]:
-    return {name: text for name, text in (quantities or {}).items() if _is_readable(name, text)}
-
-
-def _is_readable(name: str, text: Any) -> bool:
-    try:
-        amount(name, str(text))
-    except InvalidQuantity:
-        return False
-    return True
+    return {name: text for name, text in (quantities or {}).items() if not unreadable("", {name: text})}
 
 
 def _all(pod: Fields) -> Iterator[tuple[str, Quantities]]:

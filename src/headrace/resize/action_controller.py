@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from headrace.api.amounts import CPU, MEMORY, Amounts, read
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, key_of, name_of
-from headrace.ledger.legible import legible
+from headrace.api.objects import Fields, Object, key_of, name_of
+from headrace.ledger.legible import legible, unreadable
 from headrace.ledger.node import Ledger
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.resizing import scaling_action
@@ -97,11 +97,11 @@ class ActionController:
         return Seen(node, ledger, pods, tuple(actions), most, unfit)
 
     def _unfit(self, action: Object, found: tuple[Object, str] | None) -> str:
-        misspelt = "" if self._home.guards else misspelt_action(action)
+        misspelt = misspelt_action(action, self._home)
         if misspelt or found is None:
             return misspelt
-        pod, unreadable = found
-        return unreadable or self._home.left_alone(pod)
+        pod, why = found
+        return why or self._home.left_alone(pod)
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         return actions_plan.plan(seen, now)
@@ -113,8 +113,15 @@ class ActionController:
         return actions_plan.refused(seen, action, str(refusal), now)
 
 
-def misspelt_action(action: Object) -> str:
-    """What admission says at home, where such an action cannot be created."""
+def misspelt_action(action: Object, home: Home) -> str:
+    """Why nobody can go by what it says, or nothing.
+
+    Of its status no admission says anything; of the rest that of home does, where such an action cannot be created.
+    """
+    status: Fields = action.get("status") or {}
+    told = (unreadable(f"status.{name}", status.get(name) or {}) for name in ("before", "target", "actual"))
+    if (odd := next(filter(None, told), "")) or home.guards:
+        return odd
     errors = FieldErrors()
     scaling_action(action["spec"], errors)
     return "; ".join(f"{cause.field}: {cause.message}" for cause in errors.causes)

@@ -175,7 +175,7 @@ class PolicyManager:
         found = [
             each
             for each in self._actions.indexed(BY_POD, key_of(pod))
-            if container_name(each) == container and (self._home.guards or not misspelt_action(each))
+            if container_name(each) == container and not misspelt_action(each, self._home)
         ]
         return tuple(sorted(found, key=ending))
 
@@ -183,7 +183,7 @@ class PolicyManager:
         found: dict[str, Amounts] = {}
         for pod in pods:
             for action in self._actions.indexed(BY_POD, key_of(pod)):
-                if not is_finished(action) and (self._home.guards or not misspelt_action(action)):
+                if not is_finished(action) and not misspelt_action(action, self._home):
                     id = workload.workload_id(pod, container_name(action))
                     found[id] = larger(found.get(id, {}), target_of(action))
         return found

@@ -263,9 +263,9 @@ def _targets(policy: Object, found: Found) -> dict[str, Any]:
         for action in container.history:
             status = action.get("status") or {}
             ours = (metadata(action).get("labels") or {}).get(POLICY_LABEL) == name_of(policy)
-            if ours and status.get("state") == "Succeeded" and str(status["finishTime"]) > str(told.get("at") or ""):
-                told["target"] = dict(status.get("actual") or {})
-                told["at"] = str(status["finishTime"])
+            ended = str(status.get("finishTime") or "")
+            if ours and status.get("state") == "Succeeded" and ended > str(told.get("at") or ""):
+                told |= {"target": dict(status.get("actual") or {}), "at": ended}
         known[container.key] = told
     kept = sorted(known.items(), key=lambda pair: (str(pair[1].get("at") or "9"), pair[0]))[-TARGETS_KEPT:]
     return dict(sorted(kept))

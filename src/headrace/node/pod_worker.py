@@ -19,6 +19,7 @@ from headrace.api.kinds import POD
 from headrace.node import sources, volumes
 from headrace.node.actuator import Actuators, Told, words
 from headrace.node.admitted import admitted, desired, held_to, is_given_back, reported, wants_restart
+from headrace.node.aside import Aside
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
 from headrace.node.devices import Devices
 from headrace.node.driver_client import DeviceProblem, DriverGone
@@ -72,6 +73,7 @@ SETTLE_SECONDS = 0.25  # a change of limits usually takes less: it is then repor
 JUST_SEEN = frozenset({"observedGeneration", "conditions"})  # fields of a report that only says that a spec was read
 REFRESH_SECONDS = 60.0  # how soon a changed ConfigMap or Secret reaches a volume
 RETRY_SECONDS = 2.0
+VOLUME_SECONDS = 120.0  # a kubelet's patience with volumes
 PULL_FAILED = "ErrImagePull"
 ARRIVAL_SECONDS = 5.0  # a driver that starts with its agent has not registered yet: no event tells of it so soon
 HURRIED = 0.0  # when a problem is said to have been seen, so that it is looked at again now
@@ -107,7 +109,7 @@ class PodWorker:
         self._means = means
         self._memory: dict[str, Memory] = {}
         self._held: set[str] = set()  # containers with an actuator
-        self._setup = Setup()
+        self._setup, self._aside = Setup(), Aside()
         self._refreshed = self._offered = 0.0
         self._said = ""  # of the problem of volumes and devices, in the latest event
         self._missing: float | None = None  # since when a driver that is to prepare devices is not there
@@ -298,8 +300,8 @@ class PodWorker:
     async def _fill_volumes(self) -> None:
         needed = volumes.references(self.pod)
         around = await self._surroundings(needed)
-        if self.pod.spec.volumes:  # beside the loop: paths of the machine may lie where nothing answers
-            await asyncio.to_thread(volumes.set_up, self.pod, self._volumes, around)
+        if self.pod.spec.volumes:  # paths of the machine may lie where nothing answers
+            await self._aside.call(partial(volumes.set_up, self.pod, self._volumes, around), VOLUME_SECONDS)
         self._refreshed = self._now()
 
     async def _refresh_volumes(self, now: float) -> None:
@@ -371,7 +373,7 @@ class PodWorker:
                 images=images,
                 pull_secrets=await self._pull_secrets() if images else (),
             )
-            spec = await asyncio.to_thread(make) if container.volume_mounts else make()
+            spec = await self._aside.call(make, VOLUME_SECONDS) if container.volume_mounts else make()
             state = await self._means.runtime.start(spec)
         except Unresolved as error:
             self._cannot_start(action, error.problem(self._now()))

@@ -15,7 +15,7 @@ from headrace.node.containers import pod_uid_of
 from headrace.node.device_health import DeviceID
 from headrace.node.pod import Container, Pod, PodSpec, view
 from headrace.node.pod_worker import Means, PodWorker
-from headrace.node.runtimes.protocol import ApplyFailed, Limits
+from headrace.node.runtimes.protocol import ApplyFailed, Limits, Unreadable
 
 STRAY_SECONDS = 10.0  # between two looks
 ORPHAN_GRACE_SECONDS = 10
@@ -164,8 +164,12 @@ class Pods:
         found: dict[str, Limits] = {}
         for state in self._means.states.of(uid):
             if state.state == "running":
-                with suppress(ApplyFailed):  # it has ended meanwhile
+                try:
                     found[state.id] = await self._means.runtime.read(state.id)
+                except Unreadable:  # it is there, with what it had when that could be read
+                    found[state.id] = (self._strays or {}).get(state.id, Limits())
+                except ApplyFailed:  # it has ended meanwhile
+                    continue
         return found
 
     def _lost(self, uid: str) -> None:

@@ -81,3 +81,8 @@ def written(resource: str, amount: int) -> str:
         return str(Quantity(amount * (NANO // 1000)))
     in_bytes = resource in _BYTES or resource.startswith("hugepages-")
     return str(Quantity(amount * NANO, "BinarySI" if in_bytes else "DecimalSI"))
+
+
+def quantities(amounts: Amounts) -> dict[str, str]:
+    """The ResourceList from which `read` reads them."""
+    return {name: written(name, amounts[name]) for name in sorted(amounts)}

@@ -103,20 +103,19 @@ async def _created(store: Any, action: dict[str, Any], namespace: str, shown: st
 
 
 def _action(pod: dict[str, Any], container: str, wanted: dict[str, str], options: dict[str, Any]) -> dict[str, Any]:
-    from headrace.api.amounts import written
+    from headrace.api.amounts import quantities
     from headrace.resize import workload as workloads
     from headrace.resize.cluster_pods import of_any_home
 
     name = pod["metadata"]["name"]
     if workloads.container_of(pod, container) is None:
-        there = [each["name"] for field in workloads.LISTS for each in pod["spec"].get(field) or ()]
+        there = [each["name"] for field in workloads.FIELDS for each in pod["spec"].get(field) or ()]
         raise click.ClickException(missing(f"Pod {name}: container", container, there))
-    current = workloads.admitted_limits(of_any_home(pod), container)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
     spec = {
         "workload": f"{name}/{container}",
         "node": pod["spec"].get("nodeName", ""),
-        "current": {each: written(each, current[each]) for each in current},
+        "current": quantities(workloads.admitted_limits(of_any_home(pod), container)),
         "target": wanted,
         "cause": {"reason": "Requested", "message": "by headrace resize"},
         **options,
@@ -241,12 +240,12 @@ def _row(action: dict[str, Any]) -> list[str]:
 
 def _had(action: dict[str, Any]) -> dict[str, str]:
     """What is known of it: where admission is a cluster's, an action may say what cannot be read."""
-    from headrace.api.amounts import written
+    from headrace.api.amounts import quantities
     from headrace.api.quantity import InvalidQuantity
     from headrace.resize.actions_plan import had_before
 
     try:
-        return {name: written(name, amount) for name, amount in had_before(action).items()}
+        return quantities(had_before(action))
     except InvalidQuantity:
         return {}
 

@@ -9,9 +9,9 @@ from typing import Any
 from headrace.api.amounts import LIMITS, amount
 from headrace.api.objects import Fields, Object
 from headrace.api.quantity import InvalidQuantity
+from headrace.ledger.pods import LISTS
 
 Quantities = Mapping[str, Any]
-LISTS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
 
 
 def legible(pod: Object) -> tuple[Object, str]:

@@ -14,6 +14,8 @@ from headrace.api.objects import Fields, Object, key_of, metadata
 
 MANAGED_LABEL = "headrace.dev/managed"
 TERMINAL = ("Succeeded", "Failed")
+LISTS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
+"""Where a Pod's containers are in its spec, and what is told of them in its status."""
 RESIZABLE = (CPU, MEMORY)
 NOTHING: Amounts = {}
 ONE_POD: Amounts = {PODS: 1}
@@ -111,12 +113,10 @@ def contribution(pod: Object) -> Contribution:
 def _containers(spec: Fields, status: Fields, managed: bool) -> Iterator[Container]:
     mappings = (status.get("extendedResourceClaimStatus") or {}).get("requestMappings") or ()
     served = frozenset(str(each.get("resourceName")) for each in mappings)
-    for list_name, statuses, initial in (
-        ("initContainers", "initContainerStatuses", True),
-        ("containers", "containerStatuses", False),
-    ):
+    for containers, statuses in LISTS:
+        initial = containers == "initContainers"
         found = {each.get("name"): each for each in status.get(statuses) or ()}
-        for container in spec.get(list_name) or ():
+        for container in spec.get(containers) or ():
             told = found.get(container.get("name"), NOTHING)
             sidecar = initial and container.get("restartPolicy") == "Always"
             container_facts = _container(container, told, managed, initial, sidecar)

@@ -179,7 +179,7 @@ class _Look:
             return self._failed("ResourceValidationFailed", self.seen.unfit[name_of(self.action)]), ledger
         if pod is None or workload.container_of(pod, self.name) is None:
             return self._nothing_there(pod), ledger
-        if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
+        if workload.is_leaving(pod):
             return self._failed("NotRunning", f"{self._workload()} has ended or is being deleted"), ledger
         if state_of(self.action) == "Pending":
             if why := infeasible(self.action["spec"]["target"], self._runtime().partition("://")[0]):

@@ -9,12 +9,11 @@ from typing import Any
 
 from headrace.api.amounts import LIMITS, Amounts, read
 from headrace.api.objects import Fields, Object, metadata, namespace_of
-from headrace.ledger.pods import MANAGED_LABEL
+from headrace.ledger.pods import LISTS, MANAGED_LABEL
 from headrace.resize.plan import IN_PROGRESS, PENDING, RESIZED, record_of
 
 SYSTEM_NAMESPACE = "kube-system"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-LISTS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
 
 
 def left_alone(pod: Object) -> str:

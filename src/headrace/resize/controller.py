@@ -17,6 +17,7 @@ from headrace.ledger.nodes import facts_of
 from headrace.ledger.pods import charged
 from headrace.ledger.reservations import reservation_of
 from headrace.resize.plan import Candidate, Seen, Unenforced, desired, is_settled, plan, wishes
+from headrace.resize.workload import is_leaving
 from headrace.runtime.actions import Action, Patch
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source
@@ -27,7 +28,6 @@ from headrace.store.protocol import Refused
 BY_NODE = "node name"
 WISHING = "node on which it wishes"
 ENFORCEMENT_ANNOTATION = "headrace.dev/enforcement"
-ENDED = ("Succeeded", "Failed")
 
 Wish = dict[str, dict[str, Amounts]]
 Fingerprint = tuple[Ledger, int]
@@ -92,7 +92,7 @@ class ResourceManager:
         if self._ledgers.get(key) != fingerprint:
             self._refusals.ledger_changed(key)
             self._ledgers[key] = fingerprint
-        staying = [(pod, why) for pod, why in bound if _is_staying(pod)]
+        staying = [(pod, why) for pod, why in bound if not is_leaving(pod)]
         pods = tuple(self._candidate(pod) for pod, why in staying if not why)
         odd = tuple(Candidate(pod, unreadable=why) for pod, why in staying if why and uid_of(pod) not in self._told)
         self._told.update(uid_of(each.pod) for each in odd)
@@ -160,7 +160,3 @@ def wishing_on(pod: Object) -> Iterable[str]:
 
 def reserved_on(reservation: Object) -> Iterable[str]:
     return (str((reservation.get("spec") or {}).get("node")),)
-
-
-def _is_staying(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in ENDED and not metadata(pod).get("deletionTimestamp")

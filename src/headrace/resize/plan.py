@@ -14,7 +14,7 @@ from headrace.api.objects import Fields, Object, key_of, metadata, name_of, name
 from headrace.api.quantity import InvalidQuantity
 from headrace.api.times import stamp, to_time
 from headrace.ledger.node import Ledger, Shortfall
-from headrace.ledger.pods import contribution
+from headrace.ledger.pods import LISTS, contribution
 from headrace.runtime.actions import Action, Event, Patch
 
 PENDING = "PodResizePending"
@@ -94,7 +94,7 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
             verdict = Verdict(DEFERRED, str(answer))
         actions += _waiting(wish.pod, verdict, now)
     for candidate in readable:
-        if desired(candidate.pod) == admitted(candidate.pod) and _condition(candidate.pod, PENDING) is not None:
+        if desired(candidate.pod) == admitted(candidate.pod) and condition_of(candidate.pod, PENDING) is not None:
             actions.append(_patch(candidate.pod, {"conditions": [{"type": PENDING, "$patch": "delete"}]}))
     return tuple(actions)
 
@@ -154,7 +154,7 @@ def desired(pod: Fields) -> dict[str, dict[str, Amounts]]:
 def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
     """The same of what is admitted: what is recorded, and the spec where nothing is."""
     found: dict[str, dict[str, Amounts]] = {}
-    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+    for field, statuses in LISTS:
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         found[field] = {
             str(each["name"]): read((told.get(each["name"]) or {}).get("allocatedResources") or record_of(each))
@@ -166,7 +166,7 @@ def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
 def wishes(pod: Fields) -> bool:
     """Whether there is anything to decide or to take back: without it, and without an end to tell, no plan acts."""
     try:
-        return desired(pod) != admitted(pod) or _condition(pod, PENDING) is not None
+        return desired(pod) != admitted(pod) or condition_of(pod, PENDING) is not None
     except InvalidQuantity:
         return True  # that is to be told
 
@@ -189,7 +189,7 @@ def is_settled(pod: Fields) -> bool:
 
 
 def _is_settled(pod: Fields) -> bool:
-    if desired(pod) != admitted(pod) or _condition(pod, IN_PROGRESS) is not None:
+    if desired(pod) != admitted(pod) or condition_of(pod, IN_PROGRESS) is not None:
         return False
     for statuses in ("initContainerStatuses", "containerStatuses"):
         for told in (pod.get("status") or {}).get(statuses) or ():
@@ -216,7 +216,7 @@ def _wish(candidate: Candidate, ledger: Ledger, now: float) -> Wish:
     before = contribution(pod)
     holds = contribution({**pod, "status": _with_records(pod)}).wish(before)
     has = ledger.holders.get(before.holder, {})
-    pending = _condition(pod, PENDING)
+    pending = condition_of(pod, PENDING)
     since = stamp(pending["lastTransitionTime"]) if pending and pending.get("lastTransitionTime") else now
     grows = any(amount > has.get(name, 0) for name, amount in holds.items())
     return Wish(candidate, before.holder, holds, grows, since)
@@ -237,7 +237,7 @@ def _records(pod: Object) -> dict[str, list[dict[str, Any]]]:
     """What an admission writes: by field of the status, the containers whose record changes."""
     wanted, has = desired(pod), admitted(pod)
     found: dict[str, list[dict[str, Any]]] = {}
-    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+    for field, statuses in LISTS:
         changed = [
             {"name": each["name"], "allocatedResources": dict(record_of(each))}
             for each in _resizable(pod, field)
@@ -276,7 +276,7 @@ def _too_early(pod: Object, node: str) -> Verdict | None:
     if _is_seen(pod):
         return None
     wanted, has = desired(pod), admitted(pod)
-    for field, statuses in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+    for field, statuses in LISTS:
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         for container, amounts in wanted[field].items():
             if _has_ended(pod, told.get(container) or {}):
@@ -327,13 +327,13 @@ def _admission(pod: Object) -> list[Action]:
             )
             record["allocatedResources"] |= dict.fromkeys(sorted(dropped))
         status[statuses] = records
-    if _condition(pod, PENDING) is not None:
+    if condition_of(pod, PENDING) is not None:
         status["conditions"] = [{"type": PENDING, "$patch": "delete"}]
     return [_patch(pod, status), _event(pod, "Normal", "ResizeStarted", "Pod resize started")]
 
 
 def _waiting(pod: Object, verdict: Verdict, now: float) -> list[Action]:
-    before = _condition(pod, PENDING)
+    before = condition_of(pod, PENDING)
     condition = {
         "type": PENDING,
         "status": "True",
@@ -360,6 +360,6 @@ def _event(pod: Object, type: Literal["Normal", "Warning"], reason: str, message
     return Event(POD, namespace_of(pod), name_of(pod), uid_of(pod), type, reason, message)
 
 
-def _condition(pod: Fields, type: str) -> Fields | None:
+def condition_of(pod: Fields, type: str) -> Fields | None:
     found = (pod.get("status") or {}).get("conditions") or ()
     return next((each for each in found if each.get("type") == type), None)

@@ -129,7 +129,7 @@ class PolicyManager:
         return why
 
     def _is_selected(self, pod: Object, policy: Policy) -> bool:
-        if (pod.get("status") or {}).get("phase") in workload.ENDED or metadata(pod).get("deletionTimestamp"):
+        if workload.is_leaving(pod):
             return False
         if not pod["spec"].get("nodeName") or not policy.selector.matches(metadata(pod).get("labels")):
             return False

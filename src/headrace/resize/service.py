@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headrace.api.amounts import CPU, MEMORY, PODS, Amounts, read, written
+from headrace.api.amounts import CPU, MEMORY, PODS, Amounts, quantities, read
 from headrace.api.kinds import CAPACITY_RESERVATION, NODE, POD, RESOURCE_SCALING_ACTION
-from headrace.api.objects import Object, key_of, marked_name, metadata, name_of, namespace_of, uid_of, version_of
+from headrace.api.objects import Object, key_of, marked_name, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import to_micro_time
 from headrace.ledger.node import Ledger
 from headrace.ledger.pods import contribution
@@ -85,7 +85,7 @@ class ResizeServices:
         name = marked_name(f"resize-{name_of(pod)}", mark)
         spec = {
             "node": place.node,
-            "resources": {each: written(each, amount) for each, amount in floor.items()},
+            "resources": quantities(floor),
             "beneficiaries": {"pods": [name_of(pod)]},
             "expirationTime": to_micro_time(self._wall() + RESERVATION_SECONDS),
         }
@@ -255,9 +255,7 @@ class ResizeServices:
         place = await self._place(id)
         if not place.node:
             raise ServiceError("FAILED_PRECONDITION", f"workload {id!r}: the Pod is on no node yet")
-        if (place.pod.get("status") or {}).get("phase") in workload.ENDED or metadata(place.pod).get(
-            "deletionTimestamp"
-        ):
+        if workload.is_leaving(place.pod):
             raise ServiceError("FAILED_PRECONDITION", f"workload {id!r}: the Pod has ended or is being deleted")
         return place
 
@@ -279,12 +277,11 @@ def wanted(cpus: int, mebibytes: int, cpu_milli: int, memory_bytes: int) -> Amou
 
 def action_for(pod: Object, container: str, target: Amounts, request: wire.ScalingActionRequest) -> Object:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
-    current = workload.admitted_limits(pod, container)
     spec: dict[str, Any] = {
         "workload": f"{name_of(pod)}/{container}",
         "node": str(pod["spec"].get("nodeName") or ""),
-        "current": {name: written(name, current[name]) for name in current},
-        "target": {name: written(name, amount) for name, amount in target.items()},
+        "current": quantities(workload.admitted_limits(pod, container)),
+        "target": quantities(target),
         "priority": request.priority,
     }
     if request.on_insufficient:

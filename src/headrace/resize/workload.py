@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.api.amounts import CPU, LIMITS, MEMORY, Amounts, read, written
-from headrace.api.objects import Fields, Object, name_of, namespace_of
+from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of
+from headrace.ledger.pods import LISTS, TERMINAL
 from headrace.objects.qos import qos_class
-from headrace.resize.plan import IN_PROGRESS, PENDING, RESIZED, admitted, desired, is_met, record_of
+from headrace.resize.plan import IN_PROGRESS, PENDING, RESIZED, admitted, condition_of, desired, is_met, record_of
 from headrace.resize.sync import Sync
 
 READY = "Ready"
-ENDED = ("Succeeded", "Failed")
-LISTS = ("containers", "initContainers")
+FIELDS = ("containers", "initContainers")
 
 MISMATCH, RUNTIME_FAILURE, MEMORY_IN_USE = "StateMismatch", "RuntimeUpdateFailure", "MemoryInUse"
 AGENT_UNAVAILABLE, VERIFICATION_FAILED = "NodeAgentUnavailable", "ResourceVerificationFailed"
@@ -34,7 +34,7 @@ class Judged:
 
 
 def container_of(pod: Fields, name: str) -> Fields | None:
-    for field in LISTS:
+    for field in FIELDS:
         for each in (pod.get("spec") or {}).get(field) or ():
             if each.get("name") == name:
                 return dict(each)
@@ -43,8 +43,8 @@ def container_of(pod: Fields, name: str) -> Fields | None:
 
 def field_of(pod: Fields, name: str) -> str:
     """`containers` or `initContainers`."""
-    found = [field for field in LISTS for each in (pod.get("spec") or {}).get(field) or () if each.get("name") == name]
-    return found[0] if found else LISTS[0]
+    found = [field for field in FIELDS for each in (pod.get("spec") or {}).get(field) or () if each.get("name") == name]
+    return found[0] if found else FIELDS[0]
 
 
 def status_of(pod: Fields, name: str) -> Fields:
@@ -53,6 +53,11 @@ def status_of(pod: Fields, name: str) -> Fields:
             if each.get("name") == name:
                 return dict(each)
     return {}
+
+
+def is_leaving(pod: Fields) -> bool:
+    """Ended or being deleted: nothing of it is resized any more."""
+    return (pod.get("status") or {}).get("phase") in TERMINAL or bool(metadata(pod).get("deletionTimestamp"))
 
 
 def limits_in(record: Amounts) -> Amounts:
@@ -90,7 +95,7 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
         )
     field = field_of(pod, name)
     if desired(pod)[field].get(name) != admitted(pod)[field].get(name):
-        waits = _condition(pod, PENDING)
+        waits = condition_of(pod, PENDING) or {}
         return Judged("PENDING", str(waits.get("reason", "")), str(waits.get("message", "")))
     told = status_of(pod, name)
     if not (told.get("state") or {}).get("running") and told.get("state"):
@@ -102,7 +107,7 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
         return Judged("SYNCHRONIZED")  # nothing was asked for, and nothing is in force
     if actual is None:
         return Judged("UNKNOWN", "", "the agent has not told yet what is in force")
-    problem = str(_condition(pod, IN_PROGRESS).get("message") or "")
+    problem = str((condition_of(pod, IN_PROGRESS) or {}).get("message") or "")
     if UNREADABLE in problem:
         return Judged("FAILED", VERIFICATION_FAILED, problem)
     if is_met(admitted(pod)[field].get(name, {}), actual):
@@ -141,7 +146,7 @@ def with_resources(pod: Object, name: str, resources: Mapping[str, Any]) -> Obje
 def as_admitted(pod: Object, name: str) -> Object:
     """The Pod as if just this container's desired resources were admitted; the others stay as they are."""
     status = dict(pod.get("status") or {})
-    statuses = "containerStatuses" if field_of(pod, name) == "containers" else "initContainerStatuses"
+    statuses = dict(LISTS)[field_of(pod, name)]
     told = {each.get("name"): each for each in status.get(statuses) or ()}
     container = container_of(pod, name) or {}
     record = dict(record_of(container))
@@ -161,8 +166,3 @@ def workload_id(pod: Fields, container: str) -> str:
 def words(amounts: Amounts) -> str:
     """`cpu 500m, memory 1Gi`."""
     return ", ".join(f"{name} {written(name, amounts[name])}" for name in (CPU, MEMORY) if name in amounts) or "nothing"
-
-
-def _condition(pod: Fields, type: str) -> Fields:
-    found = (pod.get("status") or {}).get("conditions") or ()
-    return next((each for each in found if each.get("type") == type), {})

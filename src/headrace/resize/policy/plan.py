@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from headrace.api.amounts import Amounts, larger, minus, read, total, written
+from headrace.api.amounts import Amounts, larger, minus, quantities, read, total
 from headrace.api.kinds import POD, RESIZE_POLICY, RESOURCE_SCALING_ACTION
 from headrace.api.objects import Object, key_of, marked_name, metadata, name_of, namespace_of, uid_of, version_of
 from headrace.api.times import stamp, to_time
@@ -141,8 +141,8 @@ def _acting(container: Container, decision: Decision, seen: Seen) -> list[Action
         "spec": {
             "workload": f"{name_of(pod)}/{container.name}",
             "node": str(pod["spec"].get("nodeName") or ""),
-            "current": _written(current),
-            "target": _written(decision.target),
+            "current": quantities(current),
+            "target": quantities(decision.target),
             "cause": cause,
             "priority": policy.priority,
             "onInsufficient": "Clamp" if decision.direction == "oom" else policy.on_insufficient,
@@ -259,7 +259,7 @@ def _targets(policy: Object, found: Found) -> dict[str, Any]:
     known: dict[str, Any] = dict((policy.get("status") or {}).get("targets") or {})
     for container, _ in found:
         told = dict(known.get(container.key) or {})
-        told["first"] = {**_written(_first(container)), **(told.get("first") or {})}
+        told["first"] = {**quantities(_first(container)), **(told.get("first") or {})}
         for action in container.history:
             status = action.get("status") or {}
             ours = (metadata(action).get("labels") or {}).get(POLICY_LABEL) == name_of(policy)
@@ -282,7 +282,3 @@ def _first(container: Container) -> Amounts:
 def _record(container: Container, known: Mapping[str, Record]) -> Record:
     record = known.get(container.key, Record())
     return replace(record, first={**_first(container), **record.first})
-
-
-def _written(amounts: Amounts) -> dict[str, str]:
-    return {name: written(name, amounts[name]) for name in sorted(amounts)}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace.api.amounts import CPU, MEMORY, Amounts, amount, written
+from headrace.api.amounts import CPU, MEMORY, Amounts, amount, quantities
 from headrace.api.objects import Object
 from headrace.api.times import to_micro_time
 from headrace.metrics.protocol import Usage, Value
@@ -62,8 +62,8 @@ def _left(quota: Amounts, limits: Amounts) -> Amounts:
 
 def _told(at: float, limits: Amounts, answer: Judged, decision: Decision) -> dict[str, Any]:
     told: dict[str, Any] = {"at": at, "direction": decision.direction, "reason": decision.reason}
-    told["from"] = {name: written(name, limits[name]) for name in decision.target}
-    told["to"] = {name: written(name, amount) for name, amount in decision.target.items()}
+    told["from"] = quantities({name: limits[name] for name in decision.target})
+    told["to"] = quantities(decision.target)
     if decision.metric:
         told |= {"metric": decision.metric, "value": shown(decision.value)}
         told["threshold"] = shown_threshold(decision.threshold)
@@ -86,17 +86,16 @@ def _usage(line: Mapping[str, Any], at: float, used: float, number: int) -> Usag
 
 
 def _pod(limits: Amounts) -> Object:
-    texts = {name: written(name, limits[name]) for name in limits}
+    texts = quantities(limits)
     container = {"name": CONTAINER, "resources": {"limits": texts, "requests": texts}}
     metadata = {"name": POD, "namespace": "default", "uid": POD}
     return {"metadata": metadata, "spec": {"nodeName": "node", "containers": [container]}, "status": {}}
 
 
 def _action(limits: Amounts, decision: Decision, at: float) -> Object:
-    current = {name: written(name, limits[name]) for name in limits}
-    target = {name: written(name, amount) for name, amount in decision.target.items()}
     cause = {"metric": decision.metric, "value": decision.value}
-    spec = {"workload": f"{POD}/{CONTAINER}", "current": current, "target": target, "cause": cause}
+    spec = {"workload": f"{POD}/{CONTAINER}", "cause": cause}
+    spec |= {"current": quantities(limits), "target": quantities(decision.target)}
     return {
         "metadata": {"name": str(at)},
         "spec": spec,

@@ -35,8 +35,8 @@ class WitnessedRows:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
 
-    async def commit(self, write: Write) -> int:
-        revision = await self._rows.commit(write)
+    async def commit(self, write: Write, connection: int | None = None) -> int:
+        revision = await self._rows.commit(write, connection)
         before = self._last.pop(write.key, None)
         if write.body is not None:
             meta = {**write.object["metadata"], "resourceVersion": str(revision)}

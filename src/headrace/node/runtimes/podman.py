@@ -279,9 +279,13 @@ class PodmanRuntime:
         self._remember(state, spec.pod)
         return state
 
+    def _is_ours(self, row: Mapping[str, Any]) -> bool:
+        """By its name too: an image that was made of a container of ours (podman commit) gives its labels to others."""
+        return bodies.container_name(self._instance, row["Labels"].get(bodies.ID, "")) in (row["Names"] or ())
+
     async def _rows(self) -> Rows:
         query = {"all": "true", **filters(label=[f"{bodies.INSTANCE}={self._instance}"])}
-        rows: Rows = await self._podman.call("GET", "/containers/json", query)
+        rows = [row for row in await self._podman.call("GET", "/containers/json", query) if self._is_ours(row)]
         if adopted := self._adopted.podman_ids():
             query = {"all": "true", **filters(id=adopted)}
             rows += self._adopted.labelled(await self._podman.call("GET", "/containers/json", query))

@@ -16,27 +16,35 @@ ENFORCED_OPTIONS = ("nosuid", "nodev", "noexec")
 MOUNT_OPTIONS = ("ro", "rw", "bind", "rbind", "private", "rprivate", *ENFORCED_OPTIONS)
 
 
-def documents(directory: Path) -> list[Spec]:
-    """Every document in the directory, by file name. Raises InvalidCdi naming the file that is wrong."""
+def documents(directory: Path) -> tuple[list[Spec], list[str]]:
+    """Every document in the directory that can be read, by file name; and what is wrong with each of the others."""
     found: list[Spec] = []
+    wrong: list[str] = []
     for path in sorted(directory.glob("*.json")):
         try:
             if path.stat().st_size > FILE_BYTES:
                 raise InvalidCdi(f"larger than {FILE_BYTES} bytes")
             found.append(read(path.read_bytes()))
-        except InvalidCdi as error:
-            raise InvalidCdi(f"{path}: {error}") from None
         except FileNotFoundError:  # unprepared between the two looks
             continue
-    return found
+        except (InvalidCdi, OSError) as error:
+            wrong.append(f"{path}: {error}")
+    return found, wrong
 
 
 def edits(directory: Path, names: Iterable[str]) -> ContainerEdits:
-    """What these devices add. Raises InvalidCdi, also for what this runtime cannot do."""
+    """What these devices add. Raises InvalidCdi, also for what this runtime cannot do.
+
+    A document that is wrong is nobody's trouble but of those whose devices it may have: containerd does the same.
+    """
     wanted = list(names)
     if not wanted:
         return ContainerEdits()
-    found = merge(documents(directory), wanted)
+    readable, wrong = documents(directory)
+    try:
+        found = merge(readable, wanted)
+    except InvalidCdi as error:
+        raise InvalidCdi("; ".join([str(error), *wrong])) from None
     for what, value in (
         ("hooks", found.hooks),
         ("netDevices", found.net_devices),

@@ -88,6 +88,14 @@ def test_an_ordinary_user_is_refused_all_but_the_environment(given, words):
     assert (env, len(mounts)) == ({}, 1)
 
 
+def test_a_document_that_is_wrong_is_named_where_a_device_is_missing_and_keeps_no_other_device_from_its_pod(tmp_path):
+    (tmp_path / "cut.json").write_text('{"cdiVersion": "0.6.0", "kind": "example.com/nic", "dev')
+    (tmp_path / "odd.json").mkdir()
+    assert written(tmp_path, ContainerEdits(env=("X=1",))).env == ("X=1",)
+    with pytest.raises(InvalidCdi, match=r"unresolvable CDI devices example.com/nic=a; .*/cut.json: .*; .*/odd.json: "):
+        edits(tmp_path, ["example.com/nic=a"])
+
+
 def test_a_devices_environment_wins_over_the_pods_and_a_later_device_over_both(tmp_path):
     given = written(tmp_path, ContainerEdits(env=("X=cdi", "Y=first", "Y=second")))
     env, _ = apply(given, {"X": "pod", "Z": "pod"}, ())

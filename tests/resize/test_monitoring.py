@@ -58,6 +58,22 @@ async def test_use_is_told_in_millicores_and_bytes_and_forgotten_with_the_pod():
         assert monitoring.usage() == {}
 
 
+async def test_nothing_is_known_of_a_pod_from_another_of_its_name():
+    """One that was replaced while nobody watched came as a change of the old one, and was judged by its samples."""
+    monitoring, jobs = watching()
+    async with scene(jobs=jobs) as here:
+        sidecar = {"name": "proxy", "image": "proxy", "command": ["serve"], "restartPolicy": "Always"}
+        before = await here.pod("web", initContainers=[sidecar])
+        for workload in (WEB, "default/web/proxy"):
+            monitoring.samples("node-a", wire.Samples(samples=[sample(workload)]))
+            monitoring.report(workload, {"latency": 450})
+        monitoring._pod_changed(before, before)
+        assert monitoring.metrics.workloads() == [WEB, "default/web/proxy"]
+        monitoring._pod_changed(before, before | {"metadata": before["metadata"] | {"uid": "another"}})
+        assert monitoring.metrics.workloads() == []
+        assert monitoring.metrics.values("default/web/proxy", "latency", 0.0) == []
+
+
 async def test_cpu_across_a_restart_is_not_known():
     monitoring, jobs = watching()
     async with scene(jobs=jobs) as here:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter
 
 from headrace.api.kinds import POD
+from headrace.api.objects import Object, key_of, uid_of
 from headrace.api.times import to_time
 from headrace.metrics.memory import MemoryMetrics
 from headrace.metrics.protocol import Usage
 from headrace.resize.plan import RESIZED
 from headrace.resize.policy.signals import shown, shown_threshold
-from headrace.resize.workload import container_of
+from headrace.resize.workload import FIELDS, container_of
 from headrace.runtime.cache import Informer, Informers
 
 if TYPE_CHECKING:
@@ -197,11 +198,13 @@ class Monitoring:
         for heard in self._listeners:
             heard(workload)
 
-    def _pod_changed(self, before: Any, after: Any) -> None:
-        if after is None and before is not None:
-            prefix = f"{before['metadata']['namespace']}/{before['metadata']['name']}/"
-            for container in (before.get("spec") or {}).get("containers") or ():
-                self.metrics.forget(f"{prefix}{container['name']}")
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        """What was measured of a Pod says nothing about another of its name."""
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            prefix = f"{key_of(before)}/"
+            for field in FIELDS:
+                for container in (before.get("spec") or {}).get(field) or ():
+                    self.metrics.forget(f"{prefix}{container['name']}")
             for key in [key for key in self._degraded if key[0].startswith(prefix)]:
                 del self._degraded[key]
 

@@ -6,6 +6,7 @@ A log is several files after rotation: `path`, then older ones as `path.1`, `pat
 import asyncio
 import contextlib
 import os
+import stat
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -107,16 +108,18 @@ class _Reader:
         older = (self._path.with_name(f"{self._path.name}.{number}") for number in range(1, OLDER_FILES + 1))
         for each in (self._path, *older):
             with contextlib.suppress(FileNotFoundError):
-                inode = each.stat().st_ino
-                found.pop(inode, None)  # seen under its earlier name
-                found[inode] = each
+                status = each.stat()
+                if not stat.S_ISREG(status.st_mode):  # a pipe that somebody made of it: who opens it may wait for ever
+                    continue
+                found.pop(status.st_ino, None)  # seen under its earlier name
+                found[status.st_ino] = each
         return [(path, inode) for inode, path in reversed(found.items())]
 
 
 def _opened(path: Path, inode: int) -> BinaryIO | None:
     """The file of this inode; None when the path has become another one's, which would skip what lies between."""
     try:
-        file = path.open("rb")
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except FileNotFoundError:
         return None
     if os.fstat(file.fileno()).st_ino == inode:

@@ -46,6 +46,13 @@ async def test_no_log_is_no_text(tmp_path):
     assert await text_of(tmp_path / "log") == ""
 
 
+async def test_a_pipe_that_somebody_made_of_a_log_is_not_waited_for(tmp_path):
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    path.with_name("log.1").write_bytes(records("a"))
+    assert await text_of(path) == "a\n"
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.metrics.memory import MemoryMetrics
 from headrace.node.actuator import RETRY_SECONDS, SYNC_SECONDS
-from headrace.resize.actions_plan import BEGINNINGS
 from headrace.resize.monitoring import Monitoring
 from headrace.resize.service import RESERVATION_SECONDS
 from headrace.resize.sync import STATES, SYNC, SYNC_NUMBERS, diagram
+from headrace.resize.workload import BEGINNINGS
 from headrace.wire.generated import agents_pb2, resize_pb2
 from tests.objects.policies import definitions
 

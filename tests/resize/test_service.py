@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
-from headrace.api.kinds import CAPACITY_RESERVATION, POD
+from headrace.api.kinds import CAPACITY_RESERVATION, NAMESPACE, NODE, POD
+from headrace.api.objects import version_of
 from headrace.resize.service import ResizeServices, ServiceError
 from headrace.store.protocol import Deletion
 from headrace.wire.generated import resize_pb2 as wire
+from tests.resize.pods import resources
 from tests.resize.scene import GI, scene
-from tests.runtime.home import wall
+from tests.runtime.home import open_store, wall
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 STATES = wire.ResourceSyncState.State
@@ -60,12 +62,55 @@ async def test_the_update_consumes_what_was_kept_for_it():
         service = services(here)
         assert (await service.validate(validate(WEB, cpu=4))).allowed
         answer = await service.update_desired(wire.UpdateDesiredStateRequest(workload_id=WEB, cpu_limit=4))
-        assert (answer.success, answer.sync_state) == (True, STATES.PENDING)
+        assert (answer.success, answer.sync_state) == (True, STATES.APPLYING)
+        assert int(version_of(await here.store.get(POD, "web", "default"))) == answer.revision
         await here.settle()
         assert await here.limits("web") == (4000, 4000, 4000)
         assert here.store.rows.ledgers["node-a"].room("cpu") == 0
         await here.settle(11)
         assert here.store.rows.ledgers["node-a"].holders.keys() == {"Pod default/web", "Pod default/db"}
+
+
+async def test_the_answer_to_a_desired_state_is_of_that_wish_admitted_or_why_it_waits():
+    async with scene(cpu="8", reserved_cpu="1") as here:
+        await here.pod("web", 2000)
+        await here.pod("db", 3000)
+        service = services(here)
+        told = []
+        for cpu in (5, 6, 9, 4):
+            answer = await service.update_desired(desired(cpu=cpu))
+            told.append((answer.sync_state, answer.message.partition(" (")[0]))
+        assert told == [
+            (STATES.PENDING, "node node-a: insufficient cpu: 3 more wanted, 2 available of 8"),
+            (STATES.PENDING, "node node-a: insufficient cpu: 4 more wanted, 2 available of 8"),
+            (
+                STATES.PENDING,
+                "Resource Validation Failed: node node-a: insufficient cpu: 9 more wanted, 7 available of 8",
+            ),
+            (STATES.APPLYING, ""),
+        ]
+
+
+async def test_a_desired_state_that_nobody_decides_is_answered_all_the_same():
+    store = await open_store()
+    await store.create(NAMESPACE, {"metadata": {"name": "default"}})
+    await store.create(NODE, {"metadata": {"name": "node-a"}})
+    container = {"name": "app", "image": "app", "resources": resources(1000, 256)}
+    web = {"metadata": {"name": "web"}, "spec": {"nodeName": "node-a", "containers": [container]}}
+    await store.create(POD, web, "default")
+    answer = await ResizeServices(store, wall=wall).update_desired(desired(cpu=2))
+    assert (answer.success, answer.sync_state, answer.message) == (True, STATES.PENDING, "")
+
+
+async def test_what_hinders_an_agent_is_told_behind_the_words_for_it():
+    async with scene() as here:
+        await here.pod("web", 1000)
+        here.agent.broken = "memory limit of 1048576 bytes lies below the 2097152 bytes in use; the limit stays"
+        await services(here).update_desired(desired(memory=1))
+        await here.settle()
+        state = await services(here).state(wire.GetResourceStateRequest(workload_id=WEB))
+        assert (state.sync_state, state.reason) == (STATES.FAILED, "MemoryInUse")
+        assert state.message == f"Memory In Use: {here.agent.broken}"
 
 
 async def test_asking_again_prolongs_and_moves_what_is_kept():
@@ -149,6 +194,21 @@ async def test_bad_requests_are_told_what_is_wrong(request_, code, words):
             await services(here).request_scaling(request_)
         assert error.value.code == code
         assert words in error.value.message
+
+
+async def test_less_than_the_smallest_quota_is_refused_by_every_call():
+    async with scene() as here:
+        await here.pod("web", 2000)
+        service = services(here)
+        for call, request in (
+            (service.validate, wire.ValidateResourceUpdateRequest),
+            (service.update_desired, wire.UpdateDesiredStateRequest),
+            (service.request_scaling, wire.ScalingActionRequest),
+        ):
+            with pytest.raises(ServiceError, match=r"^cpu limit 9m: must be at least 10m$") as error:
+                await call(request(workload_id=WEB, cpu_milli=9))
+            assert error.value.code == "INVALID_ARGUMENT"
+        assert not (await here.store.list(CAPACITY_RESERVATION)).items
 
 
 async def test_what_an_agent_reports_is_compared_with_what_is_desired():

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from structlog.typing import FilteringBoundLogger
 
-from headrace.api.kinds import POD
+from headrace.api.kinds import NODE, POD
 from headrace.apiserver.agent_streams import AgentConnection, AgentRefused, AgentStreams
 from headrace.apiserver.authentication import Authenticator
 from headrace.apiserver.identity import NODE_PREFIX, Certificate, Identity, Role, identity_of, issue_time
@@ -21,6 +21,7 @@ from headrace.apiserver.nodes import LogOptions
 from headrace.apiserver.pki import Pki
 from headrace.apiserver.statuses import Failure
 from headrace.objects.local import LocalStore
+from headrace.resize import workload
 from headrace.store.protocol import NotFound, StoreError
 from headrace.wire.generated import agents_pb2 as wire
 from headrace.wire.generated import resize_pb2 as resize
@@ -91,7 +92,11 @@ class NodeAgentService(NodeAgentServicer):
         await self._callers.identity(context, "admin", "controller")
         node = await self._node(request.workload_id, context)
         async with _aborting(context):
-            return await self._agents.update_resources(node, request)
+            answer = await self._agents.update_resources(node, request)
+            if answer.message:
+                machine = await self._store.get(NODE, node)
+                answer.message = workload.begun(workload.reason_of(answer.message), answer.message, machine)
+            return answer
         raise AssertionError("an abort raises")
 
     async def GetResourceStatus(
@@ -103,18 +108,18 @@ class NodeAgentService(NodeAgentServicer):
             return await self._agents.get_resource_status(node, request)
         raise AssertionError("an abort raises")
 
-    async def _node(self, workload: str, context: Context) -> str:
-        parts = workload.split("/")
+    async def _node(self, id: str, context: Context) -> str:
+        parts = id.split("/")
         if len(parts) != 3:
-            said = f"workload_id {workload!r}: must be namespace/pod/container"
+            said = f"workload_id {id!r}: must be namespace/pod/container"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
         try:
             pod = await self._store.get(POD, parts[1], parts[0])
         except NotFound:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"workload {workload!r}: no such Pod")
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"workload {id!r}: no such Pod")
         node = str((pod.get("spec") or {}).get("nodeName") or "")
         if not node:
-            said = f"workload {workload!r}: the Pod is on no node yet"
+            said = f"workload {id!r}: the Pod is on no node yet"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
         return node
 

@@ -148,7 +148,6 @@ async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[
     from headrace.ledger.node import Shortfall
     from headrace.ledger.pods import contribution
     from headrace.resize import workload as workloads
-    from headrace.resize.actions_plan import BEGINNINGS
 
     books = await committed(client)
     node = pod["spec"].get("nodeName", "")
@@ -162,7 +161,7 @@ async def _would(client: Any, pod: dict[str, Any], container: str, wanted: dict[
     answer = books.nodes[node].ledger(node).admit(wish.holder, holds)
     if isinstance(answer, Shortfall):
         reason = "InsufficientMemory" if MEMORY in answer.missing else "InsufficientCPU"
-        raise click.ClickException(f"{BEGINNINGS[reason]}: {answer} (dry run)")
+        raise click.ClickException(f"{workloads.BEGINNINGS[reason]}: {answer} (dry run)")
     return f"node {node} has room for it (dry run)"
 
 

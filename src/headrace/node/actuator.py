@@ -41,6 +41,7 @@ class Actuator:
         self.id = id
         self.limits, self.revision = limits, revision
         self.actual: Limits | None = None
+        self.is_read = False  # whether `actual` is of the latest pass
         self.problem: Problem | None = None
         self.in_force = -1  # the revision whose limits were read back
         self._runtime, self._tell, self._sync_seconds = runtime, tell, sync_seconds
@@ -90,7 +91,9 @@ class Actuator:
             before = (self.actual, self.problem, self.in_force)
             drifted = ""
             try:
+                self.is_read = False
                 actual = await self._runtime.read(self.id)
+                self.is_read = True
                 if not is_met(limits, actual):
                     if self.in_force == revision:
                         drifted = f"found {words(actual)}, put back {words(limits)}"
@@ -109,6 +112,7 @@ class Actuator:
                 )
                 self.actual = await self._reread()
             except (Unreadable, OSError) as error:
+                self.is_read = False
                 self.problem = Problem("Error", f"what is in force cannot be read: {error}")
             except ApplyFailed as error:
                 self._is_open = self._is_open or not error.answered
@@ -116,6 +120,7 @@ class Actuator:
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
             except Exception as error:  # a runtime that is gone, say: one container's trouble is not the agent's
+                self.is_read = False
                 self.problem = Problem("Error", f"limits cannot be applied: {error}")
             self._passed.set()
             self._passed = asyncio.Event()
@@ -134,6 +139,7 @@ class Actuator:
         try:
             return await self._runtime.read(self.id)
         except Exception:  # the problem at hand is told already
+            self.is_read = False
             return self.actual
 
 

@@ -32,11 +32,12 @@ class ResizeService:
     async def update(self, request: wire.UpdateResourcesRequest) -> wire.UpdateResourcesResponse:
         """Converge to what is admitted, if that is what is asked for, and answer what was read back."""
         worker, container = self._workload(request.workload_id)
-        if request.revision > worker.pod.version:  # decided on a Pod that our watch has not told yet
-            await self._catch_up(worker)
         wanted = self._wanted(request)
+        limits = _admitted(worker, container)
+        if request.revision > worker.pod.version or replace(limits, **wanted) != limits:
+            await self._catch_up(worker)  # our watch may not have told yet what was admitted
+            limits = _admitted(worker, container)
         pod = worker.pod
-        limits = held_to(pod.container(container), pod.container_status(container))
         asked = replace(limits, **wanted)
         if asked != limits:
             raise Refused(
@@ -64,17 +65,17 @@ class ResizeService:
         worker, container = self._workload(request.workload_id)
         actuator = self._actuator(worker, container)
         await actuator.converge()
-        actual = actuator.actual or Limits()
+        actual, is_known = _read(actuator)
         status = wire.ResourceRuntimeStatus(
             cpu_limit=whole_cpus(actual),
             memory_limit=mebibytes(actual),
             runtime_id=actuator.id,
             cpu_milli=actual.cpu_milli or 0,
             memory_bytes=actual.memory_bytes or 0,
-            cpu_unlimited=actual.cpu_milli is None,
-            memory_unlimited=actual.memory_bytes is None,
+            cpu_unlimited=actual.cpu_milli is None and is_known,
+            memory_unlimited=actual.memory_bytes is None and is_known,
         )
-        return wire.GetResourceStatusResponse(success=actuator.actual is not None, status=status)
+        return wire.GetResourceStatusResponse(success=is_known, status=status)
 
     def _workload(self, id: str) -> tuple[PodWorker, str]:
         parts = id.split("/")
@@ -120,6 +121,10 @@ class ResizeService:
             raise Refused(grpc.StatusCode.UNAVAILABLE, str(error)) from None
 
 
+def _admitted(worker: PodWorker, container: str) -> Limits:
+    return held_to(worker.pod.container(container), worker.pod.container_status(container))
+
+
 def whole_cpus(limits: Limits) -> int:
     return -(-(limits.cpu_milli or 0) // 1000)
 
@@ -128,8 +133,14 @@ def mebibytes(limits: Limits) -> int:
     return -(-(limits.memory_bytes or 0) // MIB)
 
 
+def _read(actuator: Actuator) -> tuple[Limits, bool]:
+    """What enforces the container, and whether that is known: what was read some time ago is not."""
+    found = actuator.actual if actuator.is_read else None
+    return found or Limits(), found is not None
+
+
 def _status(actuator: Actuator) -> wire.ResourceStatus:
-    actual = actuator.actual or Limits()
+    actual, is_known = _read(actuator)
     states = wire.ResourceUpdateState
     state = states.SUCCESS if actuator.is_converged else states.FAILED if actuator.problem else states.RUNNING
     return wire.ResourceStatus(
@@ -138,7 +149,7 @@ def _status(actuator: Actuator) -> wire.ResourceStatus:
         update_state=state,
         cpu_milli=actual.cpu_milli or 0,
         memory_bytes=actual.memory_bytes or 0,
-        cpu_unlimited=actual.cpu_milli is None,
-        memory_unlimited=actual.memory_bytes is None,
+        cpu_unlimited=actual.cpu_milli is None and is_known,
+        memory_unlimited=actual.memory_bytes is None and is_known,
         revision=max(0, actuator.in_force),
     )

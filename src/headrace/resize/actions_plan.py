@@ -27,17 +27,6 @@ RESTORING: Final = frozenset(
     {workload.RUNTIME_FAILURE, workload.MEMORY_IN_USE, "InsufficientCPU", "InsufficientMemory", INFEASIBLE}
 )
 """After these the workload wants again what it had; after the others what is admitted is applied when it can be."""
-BEGINNINGS: Final = {
-    "InsufficientCPU": "Insufficient CPU",
-    "InsufficientMemory": "Insufficient Memory",
-    "ResourceValidationFailed": "Resource Validation Failed",
-    INFEASIBLE: "Resource Validation Failed",
-    workload.MISMATCH: "State Mismatch",
-    workload.MEMORY_IN_USE: "Memory In Use",
-    workload.AGENT_UNAVAILABLE: "NodeAgent Unavailable",
-    workload.VERIFICATION_FAILED: "Resource Verification Failed",
-}
-"""How messages begin, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +171,8 @@ class _Look:
         if workload.is_leaving(pod):
             return self._failed("NotRunning", f"{self._workload()} has ended or is being deleted"), ledger
         if state_of(self.action) == "Pending":
-            if why := infeasible(self.action["spec"]["target"], self._runtime().partition("://")[0]):
+            runtime = workload.runtime_of(self.seen.node).partition("://")[0]
+            if why := infeasible(self.action["spec"]["target"], runtime):
                 return self._failed(INFEASIBLE, why), ledger
             return self._start(pod, ledger)
         return self._follow(pod), ledger
@@ -321,8 +311,9 @@ class _Look:
             elapsed, attempts, pause = elapsed - pause, attempts + 1, pause * 2
         if attempts < count:
             more = {"failingSince": to_time(started), "attempts": attempts}
-            told = self._moved(None, judged.sync, judged.reason, self._told(judged.reason, judged.message), **more)
-            return [*told, Again(pause - elapsed)]
+            told = workload.begun(judged.reason, judged.message, self.seen.node)
+            moved = self._moved(None, judged.sync, judged.reason, told, **more)
+            return [*moved, Again(pause - elapsed)]
         restore = self._restore(pod) if judged.reason in RESTORING else []
         return [*restore, *self._failed(judged.reason, judged.message, judged.sync, attempts=attempts)]
 
@@ -358,24 +349,13 @@ class _Look:
         ]
 
     def _failed(self, reason: str, message: str, sync: str = "FAILED", **more: Any) -> list[Action]:
-        told = self._told(reason, message)
+        told = workload.begun(reason, message, self.seen.node)
         pod = self.pod
         if pod is not None and (actual := workload.actual_limits(pod, self.name)):
             more["actual"] = _amounts(actual)
         why = "rejected" if state_of(self.action) == "Pending" else "failed"
         moved = self._moved(why, sync, reason, told, finishTime=to_micro_time(self.now), **more)
         return [*moved, self._event("Warning", "ScalingFailed", f"{self._workload()}: {told}")]
-
-    def _told(self, reason: str, message: str) -> str:
-        """A message begins with the design's words for its reason."""
-        update = "Podman Update Failure" if self._runtime().startswith("podman") else "Runtime Update Failure"
-        beginning = {**BEGINNINGS, workload.RUNTIME_FAILURE: update}.get(reason)
-        return message if beginning is None or message.startswith(beginning) else f"{beginning}: {message}"
-
-    def _runtime(self) -> str:
-        """Of the node: `podman://4.3.1`; empty when it has not told."""
-        node: Fields = self.seen.node or {}
-        return str(((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") or "")
 
     def _moved(self, why: str | None, sync: str, reason: str, message: str, **more: Any) -> list[Action]:
         """At most one patch: nothing if all of that is told already. `why` names the arrow, None stays."""

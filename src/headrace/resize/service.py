@@ -4,6 +4,7 @@ They raise ServiceError; the words of refusals are the ledger's, behind the desi
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from headrace.api.objects import Object, key_of, marked_name, name_of, namespace
 from headrace.api.times import to_micro_time
 from headrace.ledger.node import Ledger
 from headrace.ledger.pods import contribution
+from headrace.objects.validation.resizing import LEAST_MILLICORES
 from headrace.resize import workload
-from headrace.resize.actions_plan import BEGINNINGS, is_finished
+from headrace.resize.actions_plan import is_finished
 from headrace.resize.sync import SYNC_NUMBERS
 from headrace.runtime.actions import RESIZE
 from headrace.store.protocol import AlreadyExists, Conflict, Invalid, NotFound, Refused, Store, StoreError
@@ -25,6 +27,7 @@ from headrace.wire.generated import resize_pb2 as wire
 MIB = 1024 * 1024
 RESERVATION_SECONDS = 10.0
 ANSWER_SECONDS = 120.0
+DECISION_SECONDS = 2.0
 ATTEMPTS = 5
 
 Code = Literal["INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNAVAILABLE", "DEADLINE_EXCEEDED"]
@@ -75,7 +78,7 @@ class ResizeServices:
             name = await self._reserve(place, {each: wish[each] for each in wish if each != PODS})
         except Refused as refused:
             reason = "InsufficientMemory" if MEMORY in refused.shortfall.missing else "InsufficientCPU"
-            return self._answer(False, f"{BEGINNINGS[reason]}: {refused}", place)
+            return self._answer(False, f"{workload.BEGINNINGS[reason]}: {refused}", place)
         return self._answer(True, "", place, name)
 
     async def _reserve(self, place: _Place, floor: Mapping[str, int]) -> str:
@@ -116,7 +119,7 @@ class ResizeServices:
         )
 
     async def update_desired(self, request: wire.UpdateDesiredStateRequest) -> wire.UpdateDesiredStateResponse:
-        """Recorded, not yet admitted: the answer's sync_state says how far it is."""
+        """Recorded, and answered as soon as it is admitted or waits: the answer's sync_state and message say which."""
         target = wanted(request.cpu_limit, request.memory_limit, request.cpu_milli, request.memory_bytes)
         try:
             pod, container = await self._desire(request.workload_id, target)
@@ -124,9 +127,12 @@ class ResizeServices:
             failed = wire.ResourceSyncState.State.FAILED
             told = f"Resource Validation Failed: {wrong}"
             return wire.UpdateDesiredStateResponse(success=False, sync_state=failed, message=told)
-        judged = workload.judge(pod, container, await self._node(pod))
+        pod = await self._decided(pod)
+        node = await self._node(pod)
+        judged = workload.judge(pod, container, node)
+        told = workload.begun(judged.reason, judged.message, node)
         return wire.UpdateDesiredStateResponse(
-            success=True, sync_state=_sync(judged.sync), message=judged.message, revision=int(version_of(pod) or 0)
+            success=True, sync_state=_sync(judged.sync), message=told, revision=int(version_of(pod) or 0)
         )
 
     async def _desire(self, id: str, target: Amounts) -> tuple[Object, str]:
@@ -147,6 +153,22 @@ class ResizeServices:
         raise ServiceError(
             "UNAVAILABLE", f"workload {id!r}: its Pod was changed by others {ATTEMPTS} times in between; ask again"
         )
+
+    async def _decided(self, pod: Object) -> Object:
+        """The Pod as the ResourceManager has answered it; as it is where that takes long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DECISION_SECONDS):
+                while not workload.is_decided(pod):
+                    place = f"metadata.name={name_of(pod)}"
+                    changes = self._store.watch(POD, namespace_of(pod), since=version_of(pod), fields=place)
+                    async for event in changes:
+                        if event.type == "DELETED":
+                            return pod
+                        if event.type != "BOOKMARK":
+                            pod = event.object
+                        if workload.is_decided(pod):
+                            break
+        return pod
 
     async def report_actual(self, request: wire.ReportActualStateRequest) -> wire.ReportActualStateResponse:
         """Compared with what is desired. Nothing is recorded: the actual state is the agent's own, read back by it."""
@@ -174,7 +196,8 @@ class ResizeServices:
                 raise
             return wire.GetResourceStateResponse(found=False, message=error.message)
         pod, name = place.pod, place.container
-        judged = workload.judge(pod, name, await self._node(pod))
+        node = await self._node(pod)
+        judged = workload.judge(pod, name, node)
         desired, admitted = workload.desired_limits(pod, name), workload.admitted_limits(pod, name)
         actual = workload.actual_limits(pod, name) or {}
         return wire.GetResourceStateResponse(
@@ -191,7 +214,7 @@ class ResizeServices:
             admitted_cpu_milli=admitted.get(CPU, 0),
             admitted_memory_bytes=admitted.get(MEMORY, 0),
             reason=judged.reason,
-            message=judged.message,
+            message=workload.begun(judged.reason, judged.message, node),
         )
 
     # ActionController
@@ -267,11 +290,13 @@ class ResizeServices:
 
 
 def wanted(cpus: int, mebibytes: int, cpu_milli: int, memory_bytes: int) -> Amounts:
-    """New limits. Raises ServiceError if nothing is asked for."""
+    """New limits. Raises ServiceError if nothing is asked for, or less than the kernel's smallest quota."""
     target = {CPU: cpu_milli or cpus * 1000, MEMORY: memory_bytes or mebibytes * MIB}
     target = {name: amount for name, amount in target.items() if amount}
     if not target:
         raise ServiceError("INVALID_ARGUMENT", "a limit must be greater than 0; one that is not given is kept")
+    if target.get(CPU, LEAST_MILLICORES) < LEAST_MILLICORES:
+        raise ServiceError("INVALID_ARGUMENT", f"cpu limit {target[CPU]}m: must be at least {LEAST_MILLICORES}m")
     return target
 
 

@@ -5,13 +5,23 @@ Actual is what the agent read back from what enforces it; nothing here takes a r
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headrace.api.amounts import CPU, LIMITS, MEMORY, Amounts, read, written
 from headrace.api.objects import Fields, Object, metadata, name_of, namespace_of
 from headrace.ledger.pods import LISTS, TERMINAL
 from headrace.objects.qos import qos_class
-from headrace.resize.plan import IN_PROGRESS, PENDING, RESIZED, admitted, condition_of, desired, is_met, record_of
+from headrace.resize.plan import (
+    IN_PROGRESS,
+    INFEASIBLE,
+    PENDING,
+    RESIZED,
+    admitted,
+    condition_of,
+    desired,
+    is_met,
+    record_of,
+)
 from headrace.resize.sync import Sync
 
 READY = "Ready"
@@ -19,6 +29,17 @@ FIELDS = ("containers", "initContainers")
 
 MISMATCH, RUNTIME_FAILURE, MEMORY_IN_USE = "StateMismatch", "RuntimeUpdateFailure", "MemoryInUse"
 AGENT_UNAVAILABLE, VERIFICATION_FAILED = "NodeAgentUnavailable", "ResourceVerificationFailed"
+BEGINNINGS: Final = {
+    "InsufficientCPU": "Insufficient CPU",
+    "InsufficientMemory": "Insufficient Memory",
+    "ResourceValidationFailed": "Resource Validation Failed",
+    INFEASIBLE: "Resource Validation Failed",
+    MISMATCH: "State Mismatch",
+    MEMORY_IN_USE: "Memory In Use",
+    AGENT_UNAVAILABLE: "NodeAgent Unavailable",
+    VERIFICATION_FAILED: "Resource Verification Failed",
+}
+"""How messages begin, by reason."""
 UNREADABLE = "what is in force cannot be read"
 IN_USE = ("bytes in use", "below current usage")
 """How our agent, and how a kubelet says that a memory limit cannot shrink."""
@@ -58,6 +79,14 @@ def status_of(pod: Fields, name: str) -> Fields:
 def is_leaving(pod: Fields) -> bool:
     """Ended or being deleted: nothing of it is resized any more."""
     return (pod.get("status") or {}).get("phase") in TERMINAL or bool(metadata(pod).get("deletionTimestamp"))
+
+
+def is_decided(pod: Fields) -> bool:
+    """Whether all that is desired is admitted, or why it waits is told. Without a node nobody decides."""
+    if desired(pod) == admitted(pod) or is_leaving(pod) or not (pod.get("spec") or {}).get("nodeName"):
+        return True
+    told = condition_of(pod, PENDING)
+    return told is not None and told.get("observedGeneration") == metadata(pod).get("generation")
 
 
 def limits_in(record: Amounts) -> Amounts:
@@ -112,11 +141,31 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
         return Judged("FAILED", VERIFICATION_FAILED, problem)
     if is_met(admitted(pod)[field].get(name, {}), actual):
         return Judged("SYNCHRONIZED")
+    if not problem:
+        return Judged("APPLYING")
+    reason = reason_of(problem)
+    return Judged("DRIFT_DETECTED" if reason == MISMATCH else "FAILED", reason, problem)
+
+
+def reason_of(problem: str) -> str:
+    """The word for what hinders an agent, by what it says."""
+    if UNREADABLE in problem:
+        return VERIFICATION_FAILED
     if "was read back" in problem:
-        return Judged("DRIFT_DETECTED", MISMATCH, problem)
-    if any(words in problem for words in IN_USE):
-        return Judged("FAILED", MEMORY_IN_USE, problem)
-    return Judged("FAILED", RUNTIME_FAILURE, problem) if problem else Judged("APPLYING")
+        return MISMATCH
+    return MEMORY_IN_USE if any(words in problem for words in IN_USE) else RUNTIME_FAILURE
+
+
+def runtime_of(node: Fields | None) -> str:
+    """`podman://4.3.1`; empty when the node has not told."""
+    return str((((node or {}).get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") or "")
+
+
+def begun(reason: str, message: str, node: Fields | None) -> str:
+    """The message behind the design's words for its reason, which may name the node's runtime."""
+    update = "Podman Update Failure" if runtime_of(node).startswith("podman") else "Runtime Update Failure"
+    beginning = {**BEGINNINGS, RUNTIME_FAILURE: update}.get(reason)
+    return message if beginning is None or message.startswith(beginning) else f"{beginning}: {message}"
 
 
 def resized(pod: Object, name: str, target: Amounts) -> dict[str, Any]:

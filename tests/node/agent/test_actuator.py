@@ -10,7 +10,16 @@ from headrace.node.actuator import Actuator, Actuators
 from headrace.node.admitted import admitted, held_to, is_given_back, is_met, reported
 from headrace.node.containers import Problem
 from headrace.node.pod import Container
-from headrace.node.runtimes.protocol import ApplyFailed, ContainerSpec, Limits, MemoryInUse, RuntimeUnavailable
+from headrace.node.resize_service import ResizeService
+from headrace.node.runtimes.protocol import (
+    ApplyFailed,
+    ContainerSpec,
+    Limits,
+    MemoryInUse,
+    RuntimeUnavailable,
+    Unreadable,
+)
+from headrace.wire.generated import resize_pb2 as wire
 from tests.node.agent.home import wall
 from tests.node.agent.simulated_runtime import SimulatedRuntime
 
@@ -57,6 +66,35 @@ def test_after_any_order_of_aims_the_highest_revision_is_in_force(aims):
         assert (runtime.limits[ID], actuator.in_force) == (expected, highest)
 
     asyncio.run(run())
+
+
+class Of(ResizeService):
+    """The service of a node where this is the only container."""
+
+    def __init__(self, actuator):
+        self.actuator = actuator
+
+    def _workload(self, id):
+        return None, "main"
+
+    def _actuator(self, worker, container):
+        return self.actuator
+
+
+async def test_what_was_read_some_time_ago_is_no_answer_to_what_is_in_force():
+    runtime, actuator, _ = await started()
+    request = wire.GetResourceStatusRequest(workload_id="default/p/main")
+    found = await Of(actuator).status(request)
+    assert (found.success, found.status.cpu_milli, found.status.cpu_unlimited) == (True, 500, False)
+
+    async def fails(id):
+        raise Unreadable(f"container {id}: cpu.cfs_quota_us: Input/output error")
+
+    read, runtime.read = runtime.read, fails
+    found = await Of(actuator).status(request)
+    assert (found.success, found.status.cpu_milli, found.status.cpu_unlimited) == (False, 0, False)
+    runtime.read = read
+    assert (await Of(actuator).status(request)).success
 
 
 async def test_memory_in_use_is_said_with_both_amounts_and_tried_again():

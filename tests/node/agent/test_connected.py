@@ -24,7 +24,7 @@ from headrace.runtime.clock import LoopClock
 from headrace.serve.home import HomeSettings, home
 from headrace.store.kubernetes import KubernetesStore
 from headrace.wire.generated import resize_pb2 as wire
-from headrace.wire.generated.resize_pb2_grpc import NodeAgentStub
+from headrace.wire.generated.resize_pb2_grpc import NodeAgentStub, ResourceManagerStub
 from tests.node.agent.home import create, is_gone, is_running, pod, until
 from tests.node.agent.test_real import log_text, process_runtime, shell
 
@@ -224,6 +224,19 @@ async def test_only_what_is_admitted_is_applied_by_an_update(tmp_path):
             )
             assert (answer.success, answer.status.cpu_milli) == (True, 1000)
             assert answer.status.update_state == wire.ResourceUpdateState.SUCCESS
+            manager = ResourceManagerStub(channel)
+            for milli in (
+                400,
+                500,
+                600,
+                700,
+                300,
+                200,
+            ):  # whether its watch has told the agent or not
+                desired = wire.UpdateDesiredStateRequest(workload_id="default/p/main", cpu_milli=milli)
+                assert (await manager.UpdateDesiredState(desired)).success
+                update = wire.UpdateResourcesRequest(workload_id="default/p/main", cpu_milli=milli)
+                assert (await stub.UpdateResources(update)).status.cpu_milli == milli
             with pytest.raises(grpc.aio.AioRpcError) as missing:
                 await stub.GetResourceStatus(wire.GetResourceStatusRequest(workload_id="default/nobody/main"))
             assert missing.value.code() is grpc.StatusCode.NOT_FOUND

@@ -57,6 +57,7 @@ class Committer:
         self.books = books
         self._connection = connection
         connection.set_busy_timeout(0)
+        self._execute = connection.cursor().execute  # a cursor for each statement would cost more than the statement
         self._history = history
         self._ledgers = books.nodes()
         self._pools = books.pools()
@@ -98,7 +99,7 @@ class Committer:
         changes: list[Change] = []
         try:
             if not begun:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._execute("BEGIN IMMEDIATE")
             answers = [self._answer(request, changes) for request in requests]
             compacted = self._history.compact(self._connection, len(changes))
         except BaseException:
@@ -108,7 +109,7 @@ class Committer:
 
     def sync(self) -> None:
         """Make the open transaction durable. The one step that may run in another thread, while all others wait."""
-        self._connection.execute("COMMIT")
+        self._execute("COMMIT")
 
     def take_back(self, prepared: Prepared) -> None:
         """After a failed `sync`: be as before `prepare`."""
@@ -130,14 +131,14 @@ class Committer:
         self._revision = revision
         self.books.undo(mark)
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            self._execute("ROLLBACK")
 
     def _answer(self, request: Request, changes: list[Change]) -> int | StoreError:
         write = request.write
         key = write.key
         if not write.expected and write.body is not None and not request.dry and key.resource not in GUARDED:
             return self._add(key, write.body, changes)
-        current = self._connection.execute(statements.CURRENT, key).fetchone()
+        current = self._execute(statements.CURRENT, key).fetchone()
         problem = _stale(write, current[0] if current else 0)
         if problem is not None:
             return problem
@@ -162,7 +163,7 @@ class Committer:
         """Most writes that no ledger guards: new objects, of which nothing has to be looked up before."""
         revision = self._revision + 1
         try:
-            self._connection.execute(statements.ADD, (*key, revision, revision))
+            self._execute(statements.ADD, (*key, revision, revision))
         except apsw.ConstraintError:
             return _exists(key)
         self._revision = revision
@@ -174,13 +175,13 @@ class Committer:
         made = None if body is None else body.at(revision)
         gap = 0 if body is None else len(body.head)
         bound = (revision, *key, created, previous, gap, checksum_of(key, made), made)
-        self._connection.execute(statements.APPEND, bound)
+        self._execute(statements.APPEND, bound)
         return made
 
     def _store(self, write: Write, revision: int, current: tuple[int, int, int, bytes] | None) -> Change:
         key = write.key
         previous, created, before_gap, before = current or (0, revision, 0, None)
-        execute = self._connection.execute
+        execute = self._execute
         body = self._append(key, revision, created, previous, write.body)
         if body is not None:
             execute(statements.PUT, (*key, revision, created))

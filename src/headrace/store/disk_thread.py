@@ -23,6 +23,9 @@ class Ended:
     failure: Exception | None
 
 
+SUCCEEDED = Ended(None)
+
+
 @dataclass(slots=True)
 class _Given:
     """Whoever takes `decided` first says how the end is told: by releasing `ended`, or by calling `then` later."""
@@ -63,7 +66,7 @@ class DiskThread:
             if given.decided.acquire(blocking=False):
                 return None
             given.ended.acquire()  # the thread was first: it is about to let go
-        return Ended(given.failure)
+        return SUCCEEDED if given.failure is None else Ended(given.failure)
 
     def end(self) -> None:
         """After what was handed over before. Waits for it."""

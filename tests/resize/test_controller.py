@@ -119,7 +119,7 @@ async def test_what_never_fits_is_infeasible_until_it_is_wished_otherwise():
         await asyncio.sleep(1)
         assert await state_of(store, "web") == (
             "1",
-            ("Infeasible", "node node-a: insufficient cpu: 9 more wanted, 4 available of 4"),
+            ("Infeasible", "node node-a: insufficient cpu: 9 wanted, 4 allocatable of 4"),
         )
         await resize(store, "web", 1000)
         await asyncio.sleep(1)

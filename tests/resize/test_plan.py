@@ -172,7 +172,7 @@ def test_a_condition_carries_the_shortfalls_words_and_the_generation():
 def test_an_infeasible_wish_says_what_the_node_could_ever_give():
     actions = look(pod(desired=HUGE, admitted=SMALL, actual=SMALL))
     (condition,) = actions[0].fields["status"]["conditions"]
-    assert condition["message"] == "node node-a: insufficient cpu: 9 more wanted, 4 available of 4"
+    assert condition["message"] == "node node-a: insufficient cpu: 9 wanted, 4 allocatable of 4"
     assert events(actions) == ["ResizeInfeasible"]
 
 

@@ -85,7 +85,7 @@ async def test_the_answer_to_a_desired_state_is_of_that_wish_admitted_or_why_it_
             (STATES.PENDING, "node node-a: insufficient cpu: 4 more wanted, 2 available of 8"),
             (
                 STATES.PENDING,
-                "Resource Validation Failed: node node-a: insufficient cpu: 9 more wanted, 7 available of 8",
+                "Resource Validation Failed: node node-a: insufficient cpu: 9 wanted, 7 allocatable of 8",
             ),
             (STATES.APPLYING, ""),
         ]

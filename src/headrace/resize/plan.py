@@ -263,7 +263,14 @@ def _impossible(wish: Wish, ledger: Ledger, unenforced: Unenforced) -> Verdict |
     empty = Ledger(ledger.total, ledger.reserved, node=ledger.node)
     amounts = {name: amount for name, amount in wish.holds.items() if name != PODS}
     answer = empty.admit(wish.holder, amounts)
-    return Verdict(INFEASIBLE, str(answer)) if isinstance(answer, Shortfall) else None
+    if not isinstance(answer, Shortfall):
+        return None
+    told = (
+        f"insufficient {name}: {written(name, amounts[name])} wanted, "
+        f"{written(name, answer.available[name])} allocatable of {written(name, answer.total[name])}"
+        for name in sorted(answer.missing)
+    )
+    return Verdict(INFEASIBLE, f"node {ledger.node}: {'; '.join(told)}")
 
 
 def _too_early(pod: Object, node: str) -> Verdict | None:

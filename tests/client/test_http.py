@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
@@ -94,6 +95,16 @@ async def test_tries_are_bounded(server: tuple[Scripted, Client]) -> None:
     with pytest.raises(ApiError):
         await client.request("GET", "/x")
     assert len(scripted.seen) == http.TRIES
+
+
+async def test_a_server_that_is_not_there_is_told_in_the_words_of_the_system() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with Client(Cluster(url)) as client:
+            with pytest.raises(Unreachable) as away:
+                await client.request("GET", "/x")
+    assert str(away.value) == f"{url}: Connection refused"
 
 
 async def test_an_answer_that_is_no_status_is_still_told(server: tuple[Scripted, Client]) -> None:

@@ -105,7 +105,7 @@ def logs(server):
 @pytest.mark.parametrize(
     ("node", "join", "words"),
     [
-        pytest.param("node-z", "", "give a join token", id="no token"),
+        pytest.param("node-z", "", "give --join a token of `headrace token create --node node-z`", id="no token"),
         pytest.param("node-z", "hrjoin.a.b", "is no join token", id="no token's form"),
     ],
 )

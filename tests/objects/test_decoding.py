@@ -75,8 +75,16 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             container(stdin="yes"),
             "cannot unmarshal string into Go struct field Container.spec.containers.stdin of",
         ),
-        (container(resources={"limits": {"cpu": "much"}}), "quantities must match the regular expression"),
-        ({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now" as "2006-01-02T15:04:05Z07:00"'),
+        (
+            container(resources={"limits": {"cpu": "much"}}),
+            'spec.containers[0].resources.limits.cpu: "much": must be such as 500m or 1Gi: quantities must match the',
+        ),
+        (container(resources={"requests": {"cpu": "9mm"}}), 'requests.cpu: "9mm": must be such as 500m or 1Gi: unable'),
+        (
+            container(resources={"limits": {"cpu": []}}),
+            "containers[0].resources.limits.cpu: json: cannot unmarshal",
+        ),
+        ({"metadata": {"creationTimestamp": "now"}}, 'metadata.creationTimestamp: "now": parsing time "now" as "2006-'),
         ({"metadata": {"labels": {"a": 1}}}, "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels"),
     ],
 )
@@ -89,7 +97,7 @@ def test_a_wrong_type_is_refused_in_the_words_of_go(given: dict[str, Any], words
 def test_base64_is_checked_and_made_canonical() -> None:
     name = schemas.name_of_kind(SECRET)
     assert decode(name, {"data": {"a": "AAA\nA"}}).object["data"] == {"a": "AAAA"}
-    with pytest.raises(UndecodableError, match="illegal base64 data at input byte"):
+    with pytest.raises(UndecodableError, match=r"data\.a: illegal base64 data at input byte"):
         decode(name, {"data": {"a": "%"}})
 
 

@@ -6,6 +6,7 @@ A request is repeated only where that cannot do harm: reads, requests that never
 import asyncio
 import dataclasses
 import math
+import os
 import random
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -249,6 +250,10 @@ class Client:
         words = str(error) or type(error).__name__
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             words = f"no connection within {self._connect_seconds:g} s"
+        elif isinstance(error, aiohttp.ClientConnectorDNSError):
+            words = f"host {error.host}: {error.strerror}"
+        elif type(error) is aiohttp.ClientConnectorError and error.errno:
+            words = os.strerror(error.errno)  # its own text speaks of options of the client library
         elif isinstance(error, TimeoutError) and not str(error):
             words = f"no answer within {ANSWER_SECONDS:g} s"
         return Unreachable(f"{self.cluster.server}: {words}", sent=not never_sent)

@@ -43,7 +43,10 @@ async def ensure_joined(server: Server, node: str, credentials: Credentials, tok
             raise JoinFailed(refusal)
         return
     if not token:
-        raise JoinFailed(f"node {node!r} has no certificate in {credentials.directory}: give a join token")
+        raise JoinFailed(
+            f"node {node!r} has no certificate in {credentials.directory}: "
+            f"give --join a token of `headrace token create --node {node}`"
+        )
     await join(server.url, token, node, credentials)
 
 

@@ -8,7 +8,7 @@ import hashlib
 import ssl
 import sys
 
-from headrace.client.errors import ApiError
+from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
 from headrace.client.kubeconfig import Cluster
 from headrace.node.certificate import Credentials
@@ -37,7 +37,11 @@ async def join(server: str, token: str, node: str, credentials: Credentials) -> 
     if not token.startswith("hrjoin.") or token.count(".") != 3 or not expected:
         raise JoinFailed("this is no join token: make one with `headrace token create --node NAME`")
     async with Client(Cluster(server, skip_verification=True)) as client:
-        ca = await client.text(AUTHORITY)
+        try:
+            ca = await client.text(AUTHORITY)
+        except Unreachable as away:
+            where = "on an address that this machine reaches (`headrace up --host ADDRESS` there)"
+            raise JoinFailed(f"{away}; is the server running, and does it listen {where}?") from None
     if authority_hash(ca) != expected:
         raise JoinFailed(
             f"the authority of {server} is not the one that made this token: check the address and the token"

@@ -1,7 +1,8 @@
 """Typed decoding as Go does it: what a built-in kind's schema does not know is found, dropped or refused.
 
 An object that fits its schema passes untouched. Otherwise it is walked: nulls and empty optional lists and maps go,
-quantities and times become canonical, wrong types are refused in the words of Go's JSON reader.
+quantities and times become canonical, wrong types are refused in the words of Go's JSON reader. Where these name
+neither field nor value (a text that is no quantity, time or base64), both stand before them.
 """
 
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from headrace.objects.schemas import (
 )
 
 UNKNOWN_FIELDS_SHOWN = 100
+SHOWN_CHARACTERS = 100
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
@@ -67,15 +69,15 @@ class _Reader:
 
     def named(self, name: str, value: Any, place: str, fields: str, owner: str) -> Any:
         if name == _QUANTITY:
-            return _quantity(value)
+            return _quantity(value, place)
         if name == _INT_OR_STRING:
             if isinstance(value, str):
                 return value
             return _integer({"format": "int32"}, value, owner, fields)
         if name in _TEXTS:
             if not isinstance(value, str):
-                raise UndecodableError(f"json: cannot unmarshal {_kind(value)} into Go value of type string")
-            return _text(_TEXTS[name], value)
+                raise UndecodableError(f"{place}: json: cannot unmarshal {_kind(value)} into Go value of type string")
+            return _text(_TEXTS[name], value, place)
         if name in _FREE:
             return value
         if name.startswith(JSON_SCHEMA_OR) and isinstance(value, dict):
@@ -99,7 +101,7 @@ class _Reader:
                     self.value(schema["items"], _given(item, schema["items"]), f"{place}[{at}]", fields, owner)
                     for at, item in enumerate(value)
                 ]
-        return _scalar(schema, value, owner, fields)
+        return _scalar(schema, value, place, owner, fields)
 
     def map(self, schema: Any, value: Any, place: str, fields: str, owner: str) -> Any:
         inner = schema.get("additionalProperties")
@@ -157,7 +159,7 @@ def _given(item: Any, schema: Any) -> Any:
     return ZEROS.get(resolve(schema).get("type", ""), {}) if item is None else item
 
 
-def _scalar(schema: Any, value: Any, owner: str, fields: str) -> Any:
+def _scalar(schema: Any, value: Any, place: str, owner: str, fields: str) -> Any:
     match schema.get("type"):
         case "integer":
             return _integer(schema, value, owner, fields)
@@ -168,7 +170,7 @@ def _scalar(schema: Any, value: Any, owner: str, fields: str) -> Any:
         case "string" if not isinstance(value, str):
             raise _mismatch(value, owner, fields, "string")
         case "string" if schema.get("format") == "byte":
-            return _text(formats.go_base64, value)
+            return _bytes(value, place)
     return value
 
 
@@ -184,18 +186,29 @@ def _integer(schema: Any, value: Any, owner: str, fields: str) -> int:
     return int(value)
 
 
-def _quantity(value: Any) -> str:
+def _quantity(value: Any, place: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise UndecodableError(f"json: cannot unmarshal {_kind(value)} into Go value of type resource.Quantity")
-    return _text(formats.quantity, value if isinstance(value, str) else repr(value))
+        kind = _kind(value)
+        raise UndecodableError(f"{place}: json: cannot unmarshal {kind} into Go value of type resource.Quantity")
+    text = value if isinstance(value, str) else repr(value)
+    return _text(formats.quantity, text, place, "must be such as 500m or 1Gi: ")
 
 
-def _text(reader: Any, value: str) -> str:
+def _text(reader: Any, value: str, place: str, right: str = "") -> str:
     try:
         read: str = reader(value)
     except ValueError as error:
-        raise UndecodableError(str(error)) from None
+        shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]}…"
+        raise UndecodableError(f'{place}: "{shown}": {right}{error}') from None
     return read
+
+
+def _bytes(value: str, place: str) -> str:
+    """Without the value, which may be a secret."""
+    try:
+        return formats.go_base64(value)
+    except ValueError as error:
+        raise UndecodableError(f"{place}: {error}") from None
 
 
 def _mismatch(value: Any, owner: str, fields: str, go_type: str) -> UndecodableError:

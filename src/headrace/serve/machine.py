@@ -72,6 +72,8 @@ async def run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: C
 
 async def _run_agent(settings: AgentSettings, log: FilteringBoundLogger, ready: Callable[[], None]) -> None:
     machine = share_of_this_machine(settings.cpus, settings.memory_bytes, settings.reserved or {})
+    if not settings.credentials.exist():
+        log.info("joining", server=settings.url, node=settings.node)
     await ensure_joined(settings.server, settings.node, settings.credentials, settings.token)
     runtime = await open_runtime(settings.data_dir, settings.runtime, settings.podman_socket)
     can = runtime.capabilities()

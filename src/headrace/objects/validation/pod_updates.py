@@ -14,6 +14,10 @@ MUTABLE = (
     "`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
     "(allow it to be set to 1 if it was previously negative)"
 )
+HOW_TO_RESIZE = (
+    "; resources of a Pod are changed by its subresource: `kubectl patch --subresource resize`, "
+    "`kubectl edit --subresource resize` or `headrace resize workload`"
+)
 RESIZABLE = ("cpu", "memory")
 
 
@@ -35,7 +39,12 @@ def validate_update(obj: Object, old: Object, errors: FieldErrors) -> None:
     changed = [name for name in munged.keys() | was.keys() if munged.get(name) != was.get(name)]
     if changed:
         listed = ", ".join(f"spec.{name}" for name in sorted(changed))
-        errors.forbidden("spec", f"pod updates may not change fields other than {MUTABLE}\nchanged: {listed}")
+        resized = HOW_TO_RESIZE if _resources(munged) != _resources(was) else ""
+        errors.forbidden("spec", f"pod updates may not change fields other than {MUTABLE}\nchanged: {listed}{resized}")
+
+
+def _resources(spec: dict[str, Any]) -> list[Any]:
+    return [each.get("resources") for each in spec.get("containers") or ()]
 
 
 def _without_mutable(spec: dict[str, Any], was: dict[str, Any]) -> dict[str, Any]:

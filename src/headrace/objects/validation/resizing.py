@@ -104,7 +104,8 @@ def _apart(up: dict[str, Any], down: dict[str, Any], path: str, errors: FieldErr
 def _threshold(text: Any, metric: str, path: str, errors: FieldErrors) -> None:
     if str(text).endswith("%"):
         if metric not in RESOURCES:
-            errors.invalid(path, text, "a share of a limit is possible for cpu and memory; give an amount")
+            detail = f"a share of a limit is possible for cpu and memory, not for {metric}; give an amount"
+            errors.invalid(path, text, detail)
             return
         digits = str(text)[:-1]
         if len(digits) > 3 or not digits.isascii() or not digits.isdigit() or not 0 < int(digits) <= 100:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from headrace.api.amounts import MEMORY, written
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
 from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime, Unreadable
@@ -96,7 +95,7 @@ class Actuator:
                 self.is_read = True
                 if not is_met(limits, actual):
                     if self.in_force == revision:
-                        drifted = f"found {words(actual)}, put back {words(limits)}"
+                        drifted = _drift(actual, limits)
                     actual = await self._runtime.apply(self.id, limits)
                 elif self._is_open:
                     actual = await self._runtime.apply(self.id, limits)
@@ -116,7 +115,7 @@ class Actuator:
                 self.problem = Problem("Error", f"what is in force cannot be read: {error}")
             except ApplyFailed as error:
                 self._is_open = self._is_open or not error.answered
-                kept = "the previous limits are in force" if error.restored else "they may be half applied"
+                kept = "the previous limits are in force" if error.restored else "the new ones may be half applied"
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
             except Exception as error:  # a runtime that is gone, say: one container's trouble is not the agent's
@@ -132,7 +131,7 @@ class Actuator:
         if is_met(limits, actual):
             self.in_force, self.problem = revision, None
         else:
-            said = f"asked for {words(limits)}, but {words(actual)} was read back"
+            said = f"asked for {limits}, but {actual} was read back"
             self.problem = Problem("Error", said)
 
     async def _reread(self) -> Limits | None:
@@ -143,11 +142,10 @@ class Actuator:
             return self.actual
 
 
-def words(limits: Limits) -> str:
-    """`cpu 500m, memory 64Mi`, for messages."""
-    cpu = "unlimited" if limits.cpu_milli is None else f"{limits.cpu_milli}m"
-    memory = "unlimited" if limits.memory_bytes is None else written(MEMORY, limits.memory_bytes)
-    return f"cpu {cpu}, memory {memory}"
+def _drift(found: Limits, limits: Limits) -> str:
+    if str(found) == str(limits):
+        return f"found a cpu request of {found.cpu_shares_milli}m, put back {limits.cpu_shares_milli}m"
+    return f"found {found}, put back {limits}"
 
 
 class Actuators:

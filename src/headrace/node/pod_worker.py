@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from headrace.api.cdi import InvalidCdi
 from headrace.api.kinds import POD
 from headrace.node import sources, volumes
-from headrace.node.actuator import Actuators, Told, words
+from headrace.node.actuator import Actuators, Told
 from headrace.node.admitted import admitted, desired, held_to, is_given_back, reported, wants_restart
 from headrace.node.aside import Aside
 from headrace.node.containers import Memory, Problem, Setup, attempt_of, container_id, runs_of
@@ -220,9 +220,7 @@ class PodWorker:
                 continue
             actuator = self._means.actuators.get(each.id)
             if actuator is not None and self._begun.get(each.id, each.pid) != each.pid:
-                said = (
-                    f"container {each.container} was restarted by somebody else: {words(actuator.limits)} are put back"
-                )
+                said = f"container {each.container} was restarted by somebody else: {actuator.limits} are put back"
                 self._event("Normal", "ResizeRestored", said)
                 actuator.look()
             self._begun[each.id] = each.pid

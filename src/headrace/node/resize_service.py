@@ -8,7 +8,7 @@ from dataclasses import replace
 import grpc
 
 from headrace.api.kinds import POD
-from headrace.node.actuator import Actuator, Actuators, words
+from headrace.node.actuator import Actuator, Actuators
 from headrace.node.admitted import held_to, wants_restart
 from headrace.node.containers import runs_of
 from headrace.node.pod import view
@@ -42,8 +42,8 @@ class ResizeService:
         if asked != limits:
             raise Refused(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"not admitted: {request.workload_id} asked for {words(asked)}, "
-                f"but {words(limits)} is allocated at revision {pod.version}; resize the Pod first",
+                f"not admitted: {request.workload_id} asked for {asked}, "
+                f"but {limits} is allocated at revision {pod.version}; resize the Pod first",
             )
         actuator = self._actuator(worker, container)
         if wants_restart(pod.container(container), pod.container_status(container), actuator.id):

@@ -119,8 +119,25 @@ async def test_a_failed_change_says_what_is_in_force(restored, words):
     runtime.apply_error = ApplyFailed("write /sys/fs/cgroup: no", restored=restored)
     actuator.aim(SMALL, 2)
     await actuator.converge()
+    assert actuator.problem.message.startswith("write /sys/fs/cgroup: no; ")
     assert words in actuator.problem.message
     assert actuator.actual == BIG
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Limits(330, 64 * 2**20, 500), "found cpu 330m, memory 64Mi, put back cpu 500m, memory 64Mi"),
+        (Limits(500, None, 500), "found cpu 500m, memory unlimited, put back cpu 500m, memory 64Mi"),
+        (Limits(500, 64 * 2**20, 100), "found a cpu request of 100m, put back 500m"),
+    ],
+)
+async def test_drift_says_what_differed(found, said):
+    runtime, actuator, told = await started(Limits(500, 64 * 2**20, 500))
+    runtime.limits[ID] = found
+    await actuator.converge()
+    assert told[-1].drifted == said
+    assert str(runtime.limits[ID]) == "cpu 500m, memory 64Mi"
 
 
 async def test_what_was_read_back_is_told_not_what_was_asked():

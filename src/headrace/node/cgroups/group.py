@@ -62,7 +62,6 @@ def in_use(limit: int, usage: int) -> MemoryInUse:
 
 
 def failed(error: OSError, restored: bool) -> ApplyFailed:
-    """A kernel's refusal in words: which file, why, and what is in force now."""
+    """A kernel's refusal in words: which file, and why."""
     where = f"{error.filename}: " if error.filename else ""
-    after = "the previous limits are in force" if restored else "the previous limits could not be restored"
-    return ApplyFailed(f"{where}{error.strerror}: {after}", restored=restored)
+    return ApplyFailed(f"{where}{error.strerror}", restored=restored)

@@ -107,8 +107,7 @@ class Enforced:
         restored = await self._restore(before)
         if limits.memory_bytes is not None and shrinks and usage > limits.memory_bytes and restored and answered:
             raise in_use(limits.memory_bytes, usage)
-        after = "the previous limits are in force" if restored else "the previous limits could not be restored"
-        raise ApplyFailed(f"Podman Update Failure: {why}: {after}", restored=restored, answered=answered)
+        raise ApplyFailed(f"Podman Update Failure: {why}", restored=restored, answered=answered)
 
     async def _ask(self, limits: Limits) -> tuple[str, bool]:
         """Why it did not work, empty when Podman says that it did; and whether Podman has answered at all."""

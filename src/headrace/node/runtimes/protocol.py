@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+from headrace.api.amounts import MEMORY, written
+
 Enforcement = Literal["enforced", "approximate", "none"]
 
 
@@ -14,6 +16,12 @@ class Limits:
     cpu_milli: int | None = None
     memory_bytes: int | None = None
     cpu_shares_milli: int | None = None
+
+    def __str__(self) -> str:
+        """`cpu 500m, memory 64Mi`, for messages."""
+        cpu = "unlimited" if self.cpu_milli is None else f"{self.cpu_milli}m"
+        memory = "unlimited" if self.memory_bytes is None else written(MEMORY, self.memory_bytes)
+        return f"cpu {cpu}, memory {memory}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,11 @@ class Strategy:
     def admit_change(self, rows: Rows, obj: Object, old: Object, now: str) -> None:
         """The same for a change of the main resource."""
 
+    def judge_surroundings(
+        self, rows: Rows, subresource: str, obj: Object, old: Object | None, errors: FieldErrors
+    ) -> None:
+        """Rules that depend on other objects; `old` is None where `obj` is new."""
+
     def generation_changed(self, obj: Object, old: Object) -> bool:
         return obj.get("spec") != old.get("spec")
 

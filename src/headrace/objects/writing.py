@@ -170,6 +170,7 @@ async def _prepared(home: Home, served: Served, obj: Object, caller: Caller) -> 
         metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
         if not served.custom:
             metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
+    strategy.judge_surroundings(home.rows, "", obj, None, errors)
     strategy.validate(obj, errors)
     if not strategy.judges_metadata and not errors:
         metadata.validate(meta, served.kind.namespaced, strategy.name_errors, errors)
@@ -302,6 +303,7 @@ def _changed(
     metadata.validate_update(meta, was, strategy.name_errors, errors)
     if not served.custom and strategy.judges_metadata:
         metadata.validate_finalizers_of_built_in(meta.get("finalizers") or [], errors)
+    strategy.judge_surroundings(home.rows, wanted.subresource, obj, old, errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     strategy.judge_caller(wanted.subresource, "update" if wanted.whole else "patch", obj, old, caller, errors)
     return obj

@@ -5,9 +5,12 @@ from typing import Any
 from headrace.api.objects import Fields, Object
 from headrace.api.resting import Resting
 from headrace.objects.caller import Caller
+from headrace.objects.strategies.admin_access import judge_admin_access
 from headrace.objects.strategies.claim_rights import judge_claim_status
+from headrace.objects.strategies.disabled_fields import drop_from_claim_spec, drop_from_slice_spec
 from headrace.objects.strategy import Strategy, keep
 from headrace.objects.validation import expressions
+from headrace.objects.validation.claim_status import validate_claim_status
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.metadata import validate_annotations, validate_labels
 from headrace.objects.validation.names import FIELD_IMMUTABLE
@@ -15,7 +18,6 @@ from headrace.objects.validation.resource import (
     selectors_in,
     selectors_of_claim,
     validate_claim_spec,
-    validate_claim_status,
     validate_class_spec,
     validate_taint_rule_spec,
 )
@@ -40,6 +42,10 @@ class ResourceClaimStrategy(Strategy):
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.setdefault("spec", {}))
 
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        drop_from_claim_spec(obj["spec"])
+
     def prepare_status(self, obj: Object, old: Object) -> None:
         """Finalizers may change with the allocation: that is how a claim in use is kept."""
         keep(obj, old, "spec")
@@ -59,6 +65,11 @@ class ResourceClaimStrategy(Strategy):
     def validate_status(self, obj: Object, old: Object, errors: FieldErrors) -> None:
         validate_claim_status(obj, old, errors)
 
+    def judge_surroundings(
+        self, rows: Rows, subresource: str, obj: Object, old: Object | None, errors: FieldErrors
+    ) -> None:
+        judge_admin_access(rows, obj, old, obj["spec"], errors)
+
     def judge_caller(
         self, subresource: str, verb: str, obj: Object, old: Object, caller: Caller, errors: FieldErrors
     ) -> None:
@@ -69,6 +80,14 @@ class ResourceClaimStrategy(Strategy):
 class ResourceClaimTemplateStrategy(Strategy):
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
+
+    def prepare_create(self, obj: Object) -> None:
+        drop_from_claim_spec(obj["spec"]["spec"])
+
+    def judge_surroundings(
+        self, rows: Rows, subresource: str, obj: Object, old: Object | None, errors: FieldErrors
+    ) -> None:
+        judge_admin_access(rows, obj, old, obj["spec"]["spec"], errors)
 
     def ahead(self, obj: Object) -> Resting[None]:
         return expressions.known.compile_ahead(selectors_of_claim((obj.get("spec") or {}).get("spec") or {}))
@@ -100,6 +119,12 @@ class DeviceClassStrategy(Strategy):
 
 class ResourceSliceStrategy(Strategy):
     counts_generations = True
+
+    def prepare_create(self, obj: Object) -> None:
+        drop_from_slice_spec(obj.get("spec") or {})
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        drop_from_slice_spec(obj.get("spec") or {})
 
     def admit_new(self, rows: Rows, obj: Object) -> None:
         _stamp(obj, obj["metadata"]["creationTimestamp"])

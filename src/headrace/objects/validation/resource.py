@@ -7,22 +7,18 @@ import orjson
 
 from headrace.api.objects import Fields
 from headrace.objects.validation import expressions, names
-from headrace.objects.validation.affinity import validate_node_selector
 from headrace.objects.validation.errors import FieldErrors
 
-RESULTS = REQUESTS = 32
+REQUESTS = 32
 CONSTRAINTS = CONFIGS = SELECTORS = 32
-ALLOCATED_CONFIGS = 2 * CONFIGS
 ALTERNATIVES = 8
 TOLERATIONS = 16
-CONSUMERS = 256
 DRIVER_BYTES = 63
 POOL_BYTES = 253
 OPAQUE_BYTES = 10 * 1024
-DEVICE_STATUS_BYTES = 10 * 1024
-DEVICE_CONDITIONS = 8
 BINDING_CONDITIONS = 4
 DOMAIN_BYTES, IDENTIFIER_BYTES = 63, 32
+NATIVE_DOMAIN, OF_QUOTAS = "kubernetes.io/", "requests."
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
@@ -122,7 +118,7 @@ def validate_claim_spec(spec: Fields, path: str, errors: FieldErrors) -> None:
         CONFIGS,
         f"{here}.config",
         errors,
-        lambda item, at: _config(item, at, known, errors),
+        lambda item, at: claim_config(item, at, known, errors),
     )
 
 
@@ -241,12 +237,12 @@ def _request_references(item: dict[str, Any], path: str, known: dict[str, set[st
         REQUESTS,
         f"{path}.requests",
         errors,
-        lambda name, at: _request_reference(name, at, known, errors),
+        lambda name, at: request_reference(name, at, known, errors),
         ".",
     )
 
 
-def _request_reference(name: str, path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
+def request_reference(name: str, path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
     parts = name.split("/")
     if len(parts) > 2:
         errors.invalid(path, name, NOT_A_REQUEST)
@@ -257,7 +253,7 @@ def _request_reference(name: str, path: str, known: dict[str, set[str]], errors:
         errors.invalid(path, name, NOT_A_REQUEST)
 
 
-def _config(config: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
+def claim_config(config: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
     _request_references(config, path, known, errors)
     validate_opaque(config, path, errors)
 
@@ -267,10 +263,10 @@ def validate_opaque(config: dict[str, Any], path: str, errors: FieldErrors) -> N
         errors.required(f"{path}.opaque")
         return
     driver_name(config["opaque"].get("driver", ""), f"{path}.opaque.driver", errors)
-    _raw(config["opaque"].get("parameters"), f"{path}.opaque.parameters", OPAQUE_BYTES, errors)
+    raw_object(config["opaque"].get("parameters"), f"{path}.opaque.parameters", OPAQUE_BYTES, errors)
 
 
-def _raw(value: Any, path: str, limit: int, errors: FieldErrors) -> None:
+def raw_object(value: Any, path: str, limit: int, errors: FieldErrors) -> None:
     if value is None:
         errors.required(path)
     elif len(orjson.dumps(value)) > limit:
@@ -313,9 +309,18 @@ def validate_class_spec(spec: Fields, errors: FieldErrors) -> None:
     each(spec.get("config"), CONFIGS, "spec.config", errors, lambda item, at: validate_opaque(item, at, errors))
     extended = spec.get("extendedResourceName")
     if extended is not None:
-        native = "/" not in extended or "kubernetes.io/" in extended or extended.startswith("requests.")
-        if native or names.qualified_name_errors(f"requests.{extended}"):
-            errors.invalid("spec.extendedResourceName", extended, "must be a valid extended resource name")
+        for message in _extended_resource_name(extended):
+            errors.invalid("spec.extendedResourceName", extended, message)
+
+
+def _extended_resource_name(text: str) -> Iterator[str]:
+    if "/" not in text:
+        yield "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
+    elif NATIVE_DOMAIN in text:
+        yield f'must not have "{NATIVE_DOMAIN}" domain'
+    if text.startswith(OF_QUOTAS):
+        yield f'must not have "{OF_QUOTAS}" prefix'
+    yield from names.qualified_name_errors(f"{OF_QUOTAS}{text}")  # it must also fit in a ResourceQuota
 
 
 def validate_taint_rule_spec(spec: Fields, errors: FieldErrors) -> None:
@@ -327,93 +332,6 @@ def validate_taint_rule_spec(spec: Fields, errors: FieldErrors) -> None:
     if "device" in selector:
         label(selector["device"], "spec.deviceSelector.device", errors)
     validate_taint(spec.get("taint") or {}, "spec.taint", errors)
-
-
-def validate_claim_status(claim: Fields, old: Fields, errors: FieldErrors) -> None:
-    status, was = claim.get("status") or {}, old.get("status") or {}
-    allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
-    each(consumers, CONSUMERS, "status.reservedFor", errors, lambda item, at: _consumer(item, at, errors), "uid")
-    devices = (allocation or {}).get("devices") or {}
-    allocated = {_device_id(result) for result in devices.get("results") or ()}
-    for at, device in enumerate(status.get("devices") or ()):
-        _device_status(device, f"status.devices[{at}]", allocated, errors)
-    if consumers and allocation is None:
-        errors.forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
-    elif consumers and "deletionTimestamp" in claim["metadata"]:
-        before = was.get("reservedFor") or []
-        if any(consumer not in before for consumer in consumers):
-            errors.forbidden(
-                "status.reservedFor",
-                "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
-            )
-    if allocation is not None and was.get("allocation") is not None:
-        if allocation != was["allocation"]:
-            errors.invalid("status.allocation", allocation, names.FIELD_IMMUTABLE)
-    elif allocation is not None:
-        known = request_names((claim.get("spec") or {}).get("devices") or {})
-        _allocation(allocation, "status.allocation", known, errors)
-
-
-def _consumer(consumer: dict[str, Any], path: str, errors: FieldErrors) -> None:
-    for part in ("resource", "name", "uid"):
-        if not consumer.get(part):
-            errors.required(f"{path}.{part}")
-
-
-def _device_id(device: Fields) -> tuple[str, ...]:
-    return tuple(device.get(part, "") for part in ("driver", "pool", "device", "shareID"))
-
-
-def _device_status(device: dict[str, Any], path: str, allocated: set[tuple[str, ...]], errors: FieldErrors) -> None:
-    driver_name(device.get("driver", ""), f"{path}.driver", errors)
-    pool_name(device.get("pool", ""), f"{path}.pool", errors)
-    label(device.get("device", ""), f"{path}.device", errors)
-    identity = _device_id(device)
-    if identity not in allocated:
-        errors.invalid(path, "/".join(filter(None, identity)), "must be an allocated device in the claim")
-    if len(device.get("conditions") or ()) > DEVICE_CONDITIONS:
-        errors.too_many(f"{path}.conditions", len(device["conditions"]), DEVICE_CONDITIONS)
-    if device.get("data"):
-        _raw(device["data"], f"{path}.data", DEVICE_STATUS_BYTES, errors)
-
-
-def _allocation(allocation: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
-    devices = allocation.get("devices") or {}
-    each(
-        devices.get("results"),
-        RESULTS,
-        f"{path}.devices.results",
-        errors,
-        lambda item, at: _result(item, at, known, errors),
-    )
-    each(
-        devices.get("config"),
-        ALLOCATED_CONFIGS,
-        f"{path}.devices.config",
-        errors,
-        lambda item, at: _allocated_config(item, at, known, errors),
-    )
-    if "nodeSelector" in allocation:
-        validate_node_selector(allocation["nodeSelector"], f"{path}.nodeSelector", errors)
-
-
-def _result(result: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
-    _request_reference(result.get("request", ""), f"{path}.request", known, errors)
-    driver_name(result.get("driver", ""), f"{path}.driver", errors)
-    pool_name(result.get("pool", ""), f"{path}.pool", errors)
-    label(result.get("device", ""), f"{path}.device", errors)
-    validate_binding_conditions(result, path, errors)
-    for at, toleration in enumerate(result.get("tolerations") or ()):
-        validate_toleration(toleration, f"{path}.tolerations[{at}]", errors)
-
-
-def _allocated_config(config: dict[str, Any], path: str, known: dict[str, set[str]], errors: FieldErrors) -> None:
-    source = config.get("source", "")
-    if not source:
-        errors.required(f"{path}.source")
-    elif source not in ("FromClaim", "FromClass"):
-        errors.not_supported(f"{path}.source", source, ("FromClaim", "FromClass"))
-    _config(config, path, known, errors)
 
 
 def validate_binding_conditions(device: dict[str, Any], path: str, errors: FieldErrors) -> None:

@@ -29,6 +29,16 @@ CONSUMPTIONS = 2
 VALID_VALUES = 10
 LISTS = ("bools", "ints", "strings", "versions")
 SCALARS = ("bool", "int", "string", "version")
+KINDS_OF_VALUES = (
+    "int",
+    "bool",
+    "string",
+    "version",
+    "ints",
+    "bools",
+    "strings",
+    "versions",
+)  # as Kubernetes tells them
 
 _NUMBER = r"(0|[1-9]\d*)"
 _PRE_RELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -188,7 +198,9 @@ def _attribute(attribute: dict[str, Any], path: str, errors: FieldErrors) -> Non
         for at, item in enumerate(attribute.get(f"{part}s") or ()):
             _value(item, part, f"{path}.{part}s[{at}]", errors)
     if len(given) != 1:
-        errors.invalid(path, attribute if given else "", "exactly one value must be specified")
+        fields = ", ".join(f"`{part}`" for part in KINDS_OF_VALUES)
+        chosen = f"{{{', '.join(given)}}}" if given else ""
+        errors.invalid(path, chosen, f"must specify {'exactly one' if given else 'one'} of: {fields}")
 
 
 def _value(text: str, kind: str, path: str, errors: FieldErrors) -> None:

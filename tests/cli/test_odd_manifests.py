@@ -17,7 +17,13 @@ from headrace.cli.manifests import read
         (b"{apiVersion: v1, kind: List, items: 5}", "items of a List must be a list"),
         (b"{apiVersion: v1, kind: List, items: [x]}", "each document needs apiVersion and kind"),
         (b"[a]", "each document needs apiVersion and kind"),
-        (b"{", "expected the node content"),
+        (b"{", "line 1, column 2: no YAML: expected the node content"),
+        (
+            b"a:\n  - b: 1\n   c: 2\n",
+            "line 3, column 4: .* that begins in line 2: is it indented as the lines before it",
+        ),
+        (b"a:\n\tb: 1\n", "line 2, column 1: .*: lines are indented by spaces"),
+        (b"a: b: c\n", "line 1, column 5: no YAML: mapping values are not allowed here"),
     ],
 )
 def test_no_manifest(tmp_path: Path, given: bytes, told: str) -> None:

@@ -52,6 +52,10 @@ def test_an_answer_comes_before_the_next_case_is_asked():
     [
         pytest.param("{nonsense\n", "line 1: not JSON", id="no JSON"),
         pytest.param("[1]\n", "line 1: a case is a JSON object", id="no object"),
+        pytest.param('{"nodes": 5}\n', "nodes of a case must be a list of objects, not 5", id="nodes that are none"),
+        pytest.param(
+            '{"name": "one", "slices": [{"spec": 5}]}\n', "case 'one': not objects as", id="a slice that is none"
+        ),
     ],
 )
 def test_what_is_no_case_is_told_by_its_line(text, words):

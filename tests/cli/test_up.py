@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from headrace.apiserver import pki
+from headrace.cli import up
 from headrace.cli.main import main, root
 from headrace.devices.driver import sockets
 from headrace.node.certificate import Credentials
@@ -160,3 +161,19 @@ def test_a_keeper_that_cannot_be_reached_is_told_by_down(tmp_path):
     assert told.exit_code == 1
     assert "its containers were not ended, and may run" in told.output
     assert isinstance(told.exception, SystemExit)
+
+
+def test_what_a_start_waits_for_is_told_once_with_what_has_ended_meanwhile(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(up, "SILENT_SECONDS", 0.0)
+    log = tmp_path / "headrace.log"
+    log.write_text("Error: of an earlier run\n")
+    waiting = up._teller(log, log.stat().st_size)
+    for _ in range(3):
+        waiting("node a: it has not registered")
+    with log.open("a") as more:
+        more.write("Error: no keeper\n")
+    waiting("node a: it has not registered")
+    assert capsys.readouterr().err.splitlines() == [
+        "waiting: node a: it has not registered",
+        "waiting: node a: it has not registered: no keeper",
+    ]

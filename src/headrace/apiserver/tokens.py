@@ -66,8 +66,12 @@ async def revoke_token(store: Store, identifier: str) -> None:
     raise NotFound(f'token "{identifier}" not found')
 
 
-async def revoke_user(store: Store, user: str, now: float) -> None:
-    """End every credential of `user` that exists now: certificates issued until now, bearer and join tokens."""
+async def revoke_user(store: Store, user: str, now: float) -> int:
+    """End every credential of `user` that exists now: certificates issued until now, bearer and join tokens.
+
+    How many tokens that were.
+    """
+    ended = 0
     listing = await store.list(SECRET, NAMESPACE, labels=LABEL)
     for secret in listing.items:
         credential = from_secret(secret)
@@ -76,6 +80,7 @@ async def revoke_user(store: Store, user: str, now: float) -> None:
             owner = f"system:node:{credential.node}"
         if owner == user:
             await _delete(store, name_of(secret))
+            ended += 1
     mark = Revocation(secret_hash(user)[:16], user, now, now + LEAF_DAYS * 86400.0)
     try:
         await _store(store, mark, now)
@@ -83,6 +88,7 @@ async def revoke_user(store: Store, user: str, now: float) -> None:
         await store.patch(
             SECRET, object_name("revocation", mark.id), NAMESPACE, fields={"data": to_secret(mark)["data"]}
         )
+    return ended
 
 
 async def mark_used(store: Store, secret_name: str, version: str, token: JoinToken, key_hash: str) -> None:

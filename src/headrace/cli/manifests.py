@@ -20,12 +20,26 @@ def read(places: tuple[str, ...]) -> Iterator[dict[str, Any]]:
             try:
                 documents = list(yaml.safe_load_all(text))
             except yaml.YAMLError as wrong:
-                raise click.ClickException(f"{name}: {' '.join(str(wrong).split())}") from None
+                raise click.ClickException(f"{name}: {_no_yaml(wrong)}") from None
             except RecursionError:
                 raise click.ClickException(f"{name}: nested too deeply to be a manifest") from None
             for document in documents:
                 if document is not None:
                     yield from _objects(document, name)
+
+
+def _no_yaml(wrong: Exception) -> str:
+    """Where and what, in a line."""
+    from yaml import MarkedYAMLError
+
+    if not isinstance(wrong, MarkedYAMLError) or wrong.problem_mark is None:
+        return " ".join(str(wrong).split())
+    told = f"line {wrong.problem_mark.line + 1}, column {wrong.problem_mark.column + 1}: no YAML: {wrong.problem}"
+    if wrong.context and wrong.context_mark:
+        told += f" {wrong.context} that begins in line {wrong.context_mark.line + 1}"
+    if "'\\t'" in (wrong.problem or ""):
+        return f"{told}: lines are indented by spaces"
+    return f"{told}: is it indented as the lines before it?" if "block" in (wrong.context or "") else told
 
 
 def _objects(document: Any, file: str) -> Iterator[dict[str, Any]]:

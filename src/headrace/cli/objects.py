@@ -1,12 +1,13 @@
 """`apply`, `get` and `delete` for those without kubectl: the same words, the same tables."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from headrace.cli.connection import Target, connected, run, targeted
+from headrace.cli.connection import SILENT_SECONDS, Target, connected, run, targeted
 from headrace.cli.discovery import Known, by_manifest, by_word, kinds
 from headrace.cli.manifests import LAST_APPLIED, read, three_way
 
@@ -235,9 +236,45 @@ async def _delete(
                 continue
             click.echo(f'{_shown(kind)} "{name}" deleted')
             if wait:
-                await _until_gone(client, path, (gone.get("metadata") or gone.get("details") or {}).get("uid"))
+                told = asyncio.create_task(tell_what_keeps(client, path))
+                try:
+                    await _until_gone(client, path, (gone.get("metadata") or gone.get("details") or {}).get("uid"))
+                finally:
+                    told.cancel()
     if missing:
         raise click.ClickException("; ".join(missing))
+
+
+async def tell_what_keeps(client: Any, path: str, seconds: float = SILENT_SECONDS) -> None:
+    """Looks every so often at what is being deleted, and says what it waits for whenever that is something else."""
+    from headrace.client.errors import ApiError, Unreachable
+
+    told = ""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            now = await client.request("GET", path)
+        except (ApiError, Unreachable):
+            return  # gone, or told by who waits for it
+        if (kept := what_keeps(now)) != told:
+            told = kept
+            click.echo(f"waiting: {told}", err=True)
+
+
+def what_keeps(obj: dict[str, Any]) -> str:
+    """What an object that was deleted is still there for."""
+    from headrace.node.pod_status import DEVICES_RELEASED
+
+    spec, conditions = obj.get("spec") or {}, (obj.get("status") or {}).get("conditions") or ()
+    for each in conditions:
+        if each["type"] == DEVICES_RELEASED and each["status"] == "False":
+            return str(each.get("message"))
+    if finalizers := obj["metadata"].get("finalizers"):
+        return f"finalizers are there: {', '.join(finalizers)}"
+    if obj.get("kind") == "Pod" and spec.get("nodeName"):
+        grace = obj["metadata"].get("deletionGracePeriodSeconds", 0)
+        return f"node {spec['nodeName']} ends its containers, which have {grace} s for it"
+    return "it is being deleted"
 
 
 async def _until_gone(client: Any, path: str, uid: str | None) -> None:

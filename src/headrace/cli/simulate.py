@@ -26,7 +26,16 @@ def allocate(cases: str) -> None:
     """Which devices would claims get: {"name","nodes","node","slices","classes","claims","allocated","features"}."""
     from headrace.devices.allocate.answers import answer
 
-    _answer_lines(cases, answer)
+    def told(case: dict[str, Any]) -> dict[str, Any]:
+        if wrong := _no_case(case):
+            raise click.ClickException(f"--cases {cases}: {wrong}")
+        try:
+            return answer(case)
+        except (KeyError, TypeError, AttributeError, ValueError) as failed:
+            words = f"not objects as Kubernetes writes them: {type(failed).__name__}: {failed}"
+            raise click.ClickException(f"--cases {cases}: case {case.get('name', '')!r}: {words}") from None
+
+    _answer_lines(cases, told)
 
 
 @simulate.command(short_help="What selectors answer on devices.")
@@ -87,6 +96,15 @@ def resize(policy: str, trace: str, limits: str) -> None:
         raise click.ClickException(f"{trace}: {wrong}") from None
     except Unusable as wrong:
         raise click.ClickException(f"{policy}: {wrong}") from None
+
+
+def _no_case(case: dict[str, Any]) -> str:
+    """What of a case is no list of objects."""
+    for field in ("nodes", "slices", "classes", "claims", "allocated"):
+        given = case.get(field) or []
+        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+            return f"{field} of a case must be a list of objects, not {orjson.dumps(given)[:40].decode()}"
+    return ""
 
 
 def _answer_lines(cases: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

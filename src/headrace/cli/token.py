@@ -80,8 +80,10 @@ async def _revoke(identifier: str | None, user: str | None, target: Target) -> N
 
     async with connected(target) as (client, _):
         if user is not None:
-            await end_user(client, user)
-            click.echo(f"all credentials of {user} are revoked")
+            tokens = await end_user(client, user)
+            told = f"all credentials of {user} are revoked, among them {tokens} token{'' if tokens == 1 else 's'}"
+            # Users are names in credentials: there is no list in which a mistyped one would be missing.
+            click.echo(told if tokens or user.startswith("system:") else f"{told}; is the name right?")
         elif identifier is not None:
             await end_token(client, identifier)
             click.echo("the token is revoked")

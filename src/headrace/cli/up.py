@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from headrace.cli.running import this_node, until_stopped
 READY_SECONDS = 60.0
 STOP_SECONDS = 40.0
 LOOK_SECONDS = 0.05
+SILENT_SECONDS = 3.0  # after which a person is told what is waited for
 GPU, NIC, HOST = "gpu.example.com", "nic.example.com", "host.headrace.dev"
 SIMULATED = {
     "plain": ((GPU,),),
@@ -159,6 +161,7 @@ def _detached(directory: Path, node: str | None, drivers: set[str]) -> None:
             start_new_session=True,
         )
     deadline = time.monotonic() + READY_SECONDS
+    waiting = _teller(log, start)
     while (running := announced(directory)) is None or running.pid != process.pid:
         if process.poll() is not None:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
@@ -166,16 +169,32 @@ def _detached(directory: Path, node: str | None, drivers: set[str]) -> None:
             raise click.ClickException(f"it did not start: {told}")
         if time.monotonic() > deadline:
             raise click.ClickException(f"not ready after {READY_SECONDS:.0f} s; see {log}")
+        waiting("the server starts")
         time.sleep(LOOK_SECONDS)
     click.echo(f"headrace serves {running.url} (pid {running.pid}, log {log})")
     click.echo(f"kubeconfig: {running.kubeconfig}")
     if node is not None:
         try:
-            _wait_for_node(str(running.kubeconfig), node, began, deadline, log)
-            _wait_for_devices(str(running.kubeconfig), node, drivers, deadline, log)
+            _wait_for_node(str(running.kubeconfig), node, began, deadline, log, waiting)
+            _wait_for_devices(str(running.kubeconfig), node, drivers, deadline, log, waiting)
         except click.ClickException as failed:
             raise click.ClickException(failed.message + _last_error(log, start)) from None
         click.echo(f"node {node} is ready")
+
+
+def _teller(log: Path, start: int) -> Callable[[str], None]:
+    """Says what is waited for, with what a part of this run has ended with: when it has lasted, each text once."""
+    silent, told = time.monotonic() + SILENT_SECONDS, set[str]()
+
+    def waiting(why: str) -> None:
+        if time.monotonic() < silent:
+            return
+        why += _last_error(log, start)
+        if why not in told:
+            told.add(why)
+            click.echo(f"waiting: {why}", err=True)
+
+    return waiting
 
 
 def _last_error(log: Path, start: int) -> str:
@@ -185,31 +204,37 @@ def _last_error(log: Path, start: int) -> str:
     return f": {errors[-1]}" if errors else ""
 
 
-def _wait_for_node(kubeconfig: str, node: str, began: float, deadline: float, log: Path) -> None:
+def _wait_for_node(
+    kubeconfig: str, node: str, began: float, deadline: float, log: Path, waiting: Callable[[str], None]
+) -> None:
     """Ready, and said so since `began`: a Node of an earlier run says that it is ready for a while."""
     from headrace.api.kinds import LEASE, NODE
 
     nodes: dict[str, str] = {}
     renewed = 0.0
     while nodes.get(node) != "Ready" or renewed < began:
+        told = nodes.get(node, "it has not registered")
+        told = "its agent has not reported" if told == "Ready" else told
         if time.monotonic() > deadline:
-            told = nodes.get(node, "it has not registered")
-            told = "its agent has not reported" if told == "Ready" else told
             raise click.ClickException(f"node {node}: {told} after {READY_SECONDS:.0f} s; see {log}")
+        waiting(f"node {node}: {told}")
         time.sleep(LOOK_SECONDS)
         nodes = _readiness(_items(kubeconfig, NODE))
         renewed = _renewed(_items(kubeconfig, LEASE, "kube-node-lease"), node)
 
 
-def _wait_for_devices(kubeconfig: str, node: str, drivers: set[str], deadline: float, log: Path) -> None:
+def _wait_for_devices(
+    kubeconfig: str, node: str, drivers: set[str], deadline: float, log: Path, waiting: Callable[[str], None]
+) -> None:
     """Until the simulated drivers have published: a Pod that comes sooner would be told that there are none."""
     from headrace.api.kinds import RESOURCE_SLICE
 
     missing = drivers
     while missing:
+        told = f"node {node}: no devices of {', '.join(sorted(missing))}"
         if time.monotonic() > deadline:
-            told = f"node {node}: no devices of {', '.join(sorted(missing))} after {READY_SECONDS:.0f} s"
-            raise click.ClickException(f"{told}; see {log}")
+            raise click.ClickException(f"{told} after {READY_SECONDS:.0f} s; see {log}")
+        waiting(told)
         time.sleep(LOOK_SECONDS)
         specs = [each["spec"] for each in _items(kubeconfig, RESOURCE_SLICE)]
         missing = drivers - {each["driver"] for each in specs if each.get("nodeName") == node}

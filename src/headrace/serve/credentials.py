@@ -22,6 +22,6 @@ async def end_token(client: Client, identifier: str) -> None:
     await revoke_token(KubernetesStore(client), parts[1] if len(parts) > 1 else identifier)
 
 
-async def end_user(client: Client, user: str) -> None:
-    """All that `user` has: certificates issued until now, bearer and join tokens. Raises StoreError."""
-    await revoke_user(KubernetesStore(client), user, time.time())
+async def end_user(client: Client, user: str) -> int:
+    """All that `user` has: certificates issued until now, and tokens; how many of these. Raises StoreError."""
+    return await revoke_user(KubernetesStore(client), user, time.time())

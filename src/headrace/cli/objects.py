@@ -12,6 +12,7 @@ from headrace.cli.discovery import Known, by_manifest, by_word, kinds
 from headrace.cli.manifests import LAST_APPLIED, read, three_way
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+DEVICES_RELEASED = "headrace.dev/DevicesReleased"  # what a Pod that ends waits for when a device driver is away
 WRITING = {"fieldManager": "headrace-cli", "fieldValidation": "Strict"}
 
 
@@ -263,8 +264,6 @@ async def tell_what_keeps(client: Any, path: str, seconds: float = SILENT_SECOND
 
 def what_keeps(obj: dict[str, Any]) -> str:
     """What an object that was deleted is still there for."""
-    from headrace.node.pod_status import DEVICES_RELEASED
-
     spec, conditions = obj.get("spec") or {}, (obj.get("status") or {}).get("conditions") or ()
     for each in conditions:
         if each["type"] == DEVICES_RELEASED and each["status"] == "False":

@@ -38,7 +38,8 @@ class DriverClient:
         """Raises DriverGone."""
         plugin = self._find(driver)
         if plugin is None:
-            raise DriverGone(driver, f"driver {driver} is not registered on this node")
+            words = f"is it running there? One that ships is started by `headrace driver {driver}`"
+            raise DriverGone(driver, f"driver {driver} is not registered on this node: {words}")
         return plugin
 
     async def prepare(self, driver: str, claim: PreparedClaim) -> tuple[PreparedDevice, ...]:

@@ -11,7 +11,10 @@ from tests.node.agent.simulated_runtime import SimulatedRuntime
 
 pytestmark = pytest.mark.looptime
 DRIVER = "gpu.example.com"
-WORDS = f"driver {DRIVER} is not registered on this node"
+WORDS = (
+    f"driver {DRIVER} is not registered on this node: "
+    f"is it running there? One that ships is started by `headrace driver {DRIVER}`"
+)
 
 
 async def waiting_pod(store):

@@ -16,7 +16,7 @@ from headrace.wire.generated import resize_pb2 as resize
 
 OUTBOX = 256
 WINDOW_BYTES = 256 * 1024
-ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 45.0  # a Podman that hangs has 15 s, and an update waits for the one that is under way
 END = wire.FromAgent(end=wire.End(code=grpc.StatusCode.UNAVAILABLE.value[0], message="the agent's stream ended"))
 
 

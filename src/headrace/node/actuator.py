@@ -10,7 +10,15 @@ from functools import partial
 
 from headrace.node.admitted import is_met
 from headrace.node.containers import Problem
-from headrace.node.runtimes.protocol import ApplyFailed, Limits, MemoryInUse, NotRunning, Runtime, Unreadable
+from headrace.node.runtimes.protocol import (
+    ApplyFailed,
+    Limits,
+    MemoryInUse,
+    NotRunning,
+    Runtime,
+    RuntimeUnavailable,
+    Unreadable,
+)
 
 SYNC_SECONDS = 30.0
 RETRY_SECONDS = 5.0
@@ -133,6 +141,16 @@ class Actuator:
         else:
             said = f"asked for {limits}, but {actual} was read back"
             self.problem = Problem("Error", said)
+
+    async def reading(self) -> Limits | None:
+        """What is in force at this moment, also in the middle of a pass; None where that cannot be read."""
+        try:
+            found = await self._runtime.read(self.id)
+        except (ApplyFailed, RuntimeUnavailable, OSError):
+            return None
+        if not is_met(self.limits, found):
+            self.look()
+        return found
 
     async def _reread(self) -> Limits | None:
         try:

@@ -64,8 +64,8 @@ class ResizeService:
         """What enforces the container now: read, not remembered."""
         worker, container = self._workload(request.workload_id)
         actuator = self._actuator(worker, container)
-        await actuator.converge()
-        actual, is_known = _read(actuator)
+        found = await actuator.reading()
+        actual, is_known = found or Limits(), found is not None
         status = wire.ResourceRuntimeStatus(
             cpu_limit=whole_cpus(actual),
             memory_limit=mebibytes(actual),
@@ -133,14 +133,9 @@ def mebibytes(limits: Limits) -> int:
     return -(-(limits.memory_bytes or 0) // MIB)
 
 
-def _read(actuator: Actuator) -> tuple[Limits, bool]:
-    """What enforces the container, and whether that is known: what was read some time ago is not."""
-    found = actuator.actual if actuator.is_read else None
-    return found or Limits(), found is not None
-
-
 def _status(actuator: Actuator) -> wire.ResourceStatus:
-    actual, is_known = _read(actuator)
+    found = actuator.actual if actuator.is_read else None  # what was read some time ago is not what is in force
+    actual, is_known = found or Limits(), found is not None
     states = wire.ResourceUpdateState
     state = states.SUCCESS if actuator.is_converged else states.FAILED if actuator.problem else states.RUNNING
     return wire.ResourceStatus(

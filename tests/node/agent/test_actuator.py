@@ -97,6 +97,31 @@ async def test_what_was_read_some_time_ago_is_no_answer_to_what_is_in_force():
     assert (await Of(actuator).status(request)).success
 
 
+async def test_what_is_in_force_is_told_while_a_change_hangs_and_as_somebody_else_left_it():
+    runtime, actuator, told = await started()
+    request = wire.GetResourceStatusRequest(workload_id="default/p/main")
+    apply = runtime.apply
+
+    async def hangs(id, limits):
+        await asyncio.sleep(15)
+        return await apply(id, limits)
+
+    runtime.apply = hangs
+    actuator.aim(BIG, 2)
+    running = asyncio.create_task(actuator.run())
+    await asyncio.sleep(1)
+    async with asyncio.timeout(1):
+        assert (await Of(actuator).status(request)).status.cpu_milli == 500
+    await asyncio.sleep(15)
+    assert (await Of(actuator).status(request)).status.cpu_milli == 1000
+    runtime.apply, runtime.limits[ID] = apply, SMALL
+    assert (await Of(actuator).status(request)).status.cpu_milli == 500
+    await asyncio.sleep(0.1)  # that it differs is reason enough to compare
+    assert (await Of(actuator).status(request)).status.cpu_milli == 1000
+    assert told[-1].drifted == "found cpu 500m, memory 64Mi, put back cpu 1000m, memory 128Mi"
+    running.cancel()
+
+
 async def test_memory_in_use_is_said_with_both_amounts_and_tried_again():
     runtime, actuator, _ = await started(BIG)
     runtime.apply_error = MemoryInUse("in use", 80 * 2**20, 64 * 2**20)

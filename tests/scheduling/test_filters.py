@@ -78,6 +78,11 @@ def test_a_host_port_on_every_address_conflicts_with_one_on_a_single_address():
     assert not ports_conflict(other, wide)
 
 
+def test_host_ports_are_those_of_containers_that_stay():
+    init = [{"restartPolicy": "Always", "ports": [{"hostPort": 80}]}, {"ports": [{"hostPort": 81}]}]
+    assert host_ports({"initContainers": init, "containers": [{}]}) == {("0.0.0.0", "TCP", 80)}
+
+
 def test_the_summary_counts_reasons_in_text_order():
     refusals = {"a": ["Insufficient cpu", "Insufficient memory"], "b": ["Insufficient cpu"], "c": ["Too many pods"]}
     told = "0/3 nodes are available: 1 Insufficient memory, 1 Too many pods, 2 Insufficient cpu."

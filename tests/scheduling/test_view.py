@@ -32,3 +32,12 @@ def test_a_node_s_change_costs_one_sum_over_its_holders_and_keeps_pods_and_reser
     node = {**node, "metadata": {"name": "n0"}}
     world.nodes.tell("n0", node)
     assert world.view.candidate("n0").ledger == ledger_of(node, world.pods, world.reservations)
+
+
+def test_a_pod_that_was_replaced_unseen_by_one_that_waits_holds_nothing_any_more():
+    world = World()
+    world.node("n0", 4)
+    world.pod("p", "n0", 3)
+    other = {"metadata": {"name": "p", "namespace": "default", "uid": "another"}, "spec": {"containers": []}}
+    world.pods.tell("default/p", other)
+    assert world.view.candidate("n0").ledger.room("cpu") == 4_000

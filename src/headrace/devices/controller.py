@@ -6,7 +6,7 @@ from headrace.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLAT
 from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of
 from headrace.devices import plan
 from headrace.devices.plan import ClaimSeen, PodSeen
-from headrace.runtime.actions import Action
+from headrace.runtime.actions import Action, Create
 from headrace.runtime.cache import Informers
 from headrace.runtime.controller import Source, own_key
 from headrace.runtime.perform import Writing
@@ -99,7 +99,9 @@ class PodClaims:
         return plan.plan_pod(seen, now)
 
     def refused(self, key: str, seen: PodSeen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
-        raise AssertionError(f"{key}: making a claim asks for no capacity, yet the ledger refused: {refusal}")
+        """The claim may not be made, as by a quota: it is told of, and tried again with growing delay."""
+        assert isinstance(action, Create), f"{key}: {action} asks for no capacity, yet it was refused: {refusal}"
+        return (plan.not_made(seen.pod, action.object, str(refusal)),)
 
 
 Unconfirmed = Callable[[str], str]

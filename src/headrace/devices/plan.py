@@ -22,7 +22,7 @@ RESERVED_LIMIT = 256
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A Pod, the templates it names (None where one does not exist) and the claims that exist under generated names."""
+    """A Pod, the templates it names (None where one does not exist) and the claims of its entries that exist."""
 
     pod: Object
     templates: Mapping[str, Object | None]
@@ -76,7 +76,10 @@ def owners(obj: Fields) -> Sequence[Fields]:
 
 
 def plan_pod(seen: PodSeen, now: float) -> tuple[Action, ...]:
-    """Make the claims that a Pod's templates ask for, then record their names in its status, in one write."""
+    """Make the claims that a Pod's templates ask for, then record their names in its status, in one write.
+
+    Claims of a Pod that came to its node without the scheduler (`spec.nodeName` as given) are reserved for it here.
+    """
     del now
     pod = seen.pod
     if is_done(pod) or metadata(pod).get("deletionTimestamp"):
@@ -109,6 +112,11 @@ def plan_pod(seen: PodSeen, now: float) -> tuple[Action, ...]:
         patch = Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), "status", strategic=True)
         actions.append(patch)
     return tuple(actions)
+
+
+def not_made(pod: Object, claim: Fields, why: str) -> Event:
+    entry = metadata(claim)["annotations"][POD_CLAIM_NAME]
+    return _event(pod, "FailedResourceClaimCreation", f"PodResourceClaim {entry}: {why}")
 
 
 def plan_claim(seen: ClaimSeen, now: float) -> tuple[Action, ...]:

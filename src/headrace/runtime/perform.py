@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.api.kinds import Kind
+from headrace.api.kinds import RESOURCE_CLAIM, Kind
 from headrace.api.objects import Fields, Object, metadata
 from headrace.ledger.node import Shortfall
 from headrace.runtime.actions import RESIZE, Create, Delete, Patch, Subresource
@@ -72,7 +72,10 @@ async def _patch(store: Store, patch: Patch) -> Object:
 
 
 async def _create(store: Store, kind: Kind, namespace: str, obj: Fields) -> Written:
-    """A second create of our own is done already: a lost reply, or a cache that is behind."""
+    """A second create of our own is done already: a lost reply, or a cache that is behind.
+
+    A claim that the API server refuses (a quota, a template that asks for what cannot be) is refused as a resize is.
+    """
     try:
         return Written(kind, await store.create(kind, obj, namespace))
     except AlreadyExists:
@@ -86,6 +89,12 @@ async def _create(store: Store, kind: Kind, namespace: str, obj: Fields) -> Writ
         if not _is_ours(obj, there):
             raise
         return Written(kind, there)
+    except Unauthorized:
+        raise
+    except (Forbidden, Invalid, BadRequest) as no:
+        if kind != RESOURCE_CLAIM:
+            raise
+        raise Refused(Shortfall({}, words=str(no))) from no
 
 
 def _is_ours(wanted: Fields, there: Fields) -> bool:

@@ -18,16 +18,15 @@ from headrace.api.kinds import (
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
 )
-from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of
+from headrace.api.objects import Fields, Object, key_of, metadata, name_of, namespace_of, uid_of
 from headrace.devices.allocate.allocator import WORK_IN_ALL
 from headrace.devices.plan import claim_of_entry
 from headrace.ledger.pods import TERMINAL, charged, contribution
-from headrace.runtime.actions import Action, Again, Patch, Subresource
+from headrace.runtime.actions import Action, Again, Create, Patch, Subresource
 from headrace.runtime.cache import Informers
 from headrace.runtime.clock import Clock
 from headrace.runtime.controller import Source
 from headrace.runtime.perform import Writing
-from headrace.runtime.refusals import Refusal, Refusals
 from headrace.scheduling import extended, plan
 from headrace.scheduling.claims import missing_class, unmade, unusable
 from headrace.scheduling.devices import Demand, DeviceSearch
@@ -43,6 +42,9 @@ SCHEDULER_NAME = "default-scheduler"
 BY_CLAIM = "claim"
 SEARCH_AGAIN_SECONDS, SEARCH_AGAIN_LONGEST_SECONDS = 5.0, 300.0
 WITHHELD_SECONDS = 30.0  # after which the guard is asked again, in case its release was not heard of
+GIVEN_SECONDS = (
+    5.0  # after which a claim is asked for anew that another Pod was about to get: that may have come to nothing
+)
 GAVE_UP = "search gave up"
 BY_DEVICES = frozenset({DEVICES})
 NOT_AVAILABLE = "resourceclaim not available on the node"
@@ -72,7 +74,7 @@ class Scheduler:
         self._search = DeviceSearch(self.view.inventory, new_id=new_id, yield_now=yield_now, limit=search_limit)
         self._clock, self._kept, self._parked = clock, Kept(self.view), Parked()
         self._deciding = asyncio.Lock()
-        self._refusals: Refusals[str] = Refusals()
+        self._refused: dict[str, dict[str, str]] = {}  # by Pod: the nodes on which the ledger refused it, and its words
         self._gave_up: dict[str, int] = {}
         self._ask_again_at = float("inf")
         self._looked: tuple[Object, Wanted] | None = None
@@ -93,6 +95,8 @@ class Scheduler:
         return self._parked.waiting_for(DEVICES)
 
     def _after_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if before is not None and after is not None and uid_of(before) != uid_of(after):
+            return (*self._after_pod(before, None), *self._after_pod(None, after))  # replaced while nobody watched
         if after is not None and is_pending(after):
             return (key_of(after),)
         if before is None:
@@ -105,7 +109,7 @@ class Scheduler:
         left = charged(after) if after is not None else None
         if held is None or (left is not None and left.held() == held.held()):
             return ()
-        self._refusals.ledger_changed(str(node))
+        self._ledger_changed(str(node))
         amounts = self._parked.waiting_for(AMOUNTS)
         return dict.fromkeys((*amounts, *self._parked.waiting_for(DEVICES))) if self.view.ask_again() else amounts
 
@@ -113,22 +117,27 @@ class Scheduler:
         """It was placed, or it went: nothing is remembered of it."""
         self._parked.drop(key)
         self._binding.discard(key)
-        self._refusals.forget(key)
+        self._refused.pop(key, None)
         self._gave_up.pop(key, None)
+
+    def _ledger_changed(self, node: str) -> None:
+        """What was refused there may be asked for again."""
+        for refused in self._refused.values():
+            refused.pop(node, None)
 
     def _after_node(self, before: Object | None, after: Object | None) -> Iterable[str]:
         if before is not None and after is not None and _placement_facts(before) == _placement_facts(after):
             return ()
         node = after if after is not None else before
         assert node is not None
-        self._refusals.ledger_changed(name_of(node))
+        self._ledger_changed(name_of(node))
         self.view.ask_again()
         return self._parked.all()
 
     def _after_reservation(self, before: Object | None, after: Object | None) -> Iterable[str]:
         for each in (before, after):
             if each is not None:
-                self._refusals.ledger_changed(str((each.get("spec") or {}).get("node")))
+                self._ledger_changed(str((each.get("spec") or {}).get("node")))
         return self._parked.waiting_for(AMOUNTS)
 
     def _after_claim(self, before: Object | None, after: Object | None) -> Iterable[str]:
@@ -188,12 +197,11 @@ class Scheduler:
         return Seen(pod, placements, claims, blocked, extended=made)
 
     def _without_refused(self, key: str, offers: Offers) -> Offers:
-        """The node that the ledger refused last time is left out until it changes."""
-        refusal = self._refusals.of(key)
-        if refusal is None:
+        """Nodes on which the ledger refused it are left out until they change."""
+        refused = self._refused.get(key)
+        if not refused:
             return offers
-        told = (refusal.message,)
-        return offers_of(replace(e, reasons=told) if e.node == refusal.node else e for e in offers.all())
+        return offers_of(replace(e, reasons=(refused[e.node],)) if e.node in refused else e for e in offers.all())
 
     def _wanted(self, pod: Object) -> Wanted:
         """What was found out in a look serves its plan, which follows at once."""
@@ -269,6 +277,8 @@ class Scheduler:
             times = self._gave_up[key] = self._gave_up.get(key, 0) + 1
             delay = min(SEARCH_AGAIN_LONGEST_SECONDS, SEARCH_AGAIN_SECONDS * 2.0 ** (times - 1))
             return (*actions, Again(delay))
+        if seen.waiting and any(self.view.is_given(each, key) for each in claim_keys(seen.pod)):
+            return (*actions, Again(GIVEN_SECONDS))
         return actions
 
     def _assume(self, seen: Seen, node: str) -> None:
@@ -278,7 +288,10 @@ class Scheduler:
         self.view.assume(self._wanted(seen.pod), node, given)
 
     def refused(self, key: str, seen: Seen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
-        """The view was behind the ledger: leave that node, or those devices, out until it changes, and look again."""
+        """The view was behind the ledger: leave that node, or those devices, out until it changes, and look again.
+
+        A claim that may not be made (a quota) is told of, and tried again later.
+        """
         self.view.forget(key)
         if isinstance(action, Patch) and action.kind == RESOURCE_CLAIM:
             results = action.fields["status"]["allocation"]["devices"]["results"]
@@ -290,7 +303,9 @@ class Scheduler:
             node = str(action.body["target"]["name"])
             missing = refusal.shortfall.missing
             words = ", ".join(f"Insufficient {name}" for name in sorted(missing)) or str(refusal)
-            self._refusals.remember(Refusal(key, node, node, words))
+            self._refused.setdefault(key, {})[node] = words
+        if isinstance(action, Create):
+            return plan.unschedulable(seen.pod, f"claim for extended resources not made: {refusal}")
         return ()
 
 

@@ -68,16 +68,16 @@ class DeviceSearch:
             if not claims:
                 found[node] = each
                 continue
-            if node not in nodes:
+            if (fields := nodes.get(node)) is None:
                 continue  # it went while others were searched
             if standing is not None and self._is_unfit(standing, node):
                 outcome: Outcome = Unsatisfiable()
             else:
-                outcome = await self._search(nodes[node], list(claims.values()))
+                outcome = await self._search(fields, list(claims.values()))
             if isinstance(outcome, Failed) and outcome.fatal:
                 return offers.all(), outcome.error
             if not isinstance(outcome, Allocated):
-                found[node] = replace(each, reasons=(self._words(outcome, nodes, node, claims),))
+                found[node] = replace(each, reasons=(self._words(outcome, len(nodes), fields, claims),))
                 continue
             allocations = dict(zip(claims, outcome.results, strict=True))
             chosen = Placement(node, score=each.score, allocations=allocations, backing=each.backing)
@@ -119,8 +119,8 @@ class DeviceSearch:
     def _words(
         self,
         outcome: Unsatisfiable | Failed | GaveUp,
-        nodes: Mapping[str, Fields],
-        node: str,
+        nodes: int,
+        node: Fields,
         claims: Mapping[str, Object],
     ) -> str:
         match outcome:
@@ -128,9 +128,9 @@ class DeviceSearch:
                 return error
             case GaveUp(text=text):
                 return text
-        if len(nodes) > EXPLAINED_NODES:
+        if nodes > EXPLAINED_NODES:
             return UNSATISFIABLE
-        short = report(nodes[node], list(claims.values()), self._inventory, with_conflict=False).short()
+        short = report(node, list(claims.values()), self._inventory, with_conflict=False).short()
         return f"{UNSATISFIABLE} ({short})" if short else UNSATISFIABLE
 
     def _ids(self) -> Iterator[str]:

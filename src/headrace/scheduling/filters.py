@@ -58,10 +58,11 @@ class Candidate:
 
 
 def host_ports(spec: Fields) -> frozenset[tuple[str, str, int]]:
-    """(hostIP, protocol, hostPort) of every container that asks for one."""
+    """(hostIP, protocol, hostPort) of every container that asks for one and stays, sidecars among them."""
+    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
     return frozenset(
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
-        for container in spec.get("containers") or ()
+        for container in (*sidecars, *(spec.get("containers") or ()))
         for port in container.get("ports") or ()
         if port.get("hostPort")
     )

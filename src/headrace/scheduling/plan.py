@@ -68,12 +68,12 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
         return _condition(pod, "Unschedulable", seen.waiting)
     if seen.blocked:
         count = len(seen.placements)
-        return _unschedulable(pod, f"0/{count} nodes are available: {seen.blocked.rstrip('.')}.")
+        return unschedulable(pod, f"0/{count} nodes are available: {seen.blocked.rstrip('.')}.")
     fitting = [each for each in seen.placements if not each.reasons]
     if stale := _stale(seen, fitting):
         return stale
     if not fitting:
-        return (*_cleared(seen), *_unschedulable(pod, summary({each.node: each.reasons for each in seen.placements})))
+        return (*_cleared(seen), *unschedulable(pod, summary({each.node: each.reasons for each in seen.placements})))
     return _placed(seen, best_of(fitting), now)
 
 
@@ -206,7 +206,8 @@ def _event(pod: Object, kind: Literal["Normal", "Warning"], reason: str, message
     return Event(POD, namespace_of(pod), name_of(pod), uid_of(pod), kind, reason, message)
 
 
-def _unschedulable(pod: Object, message: str) -> tuple[Action, ...]:
+def unschedulable(pod: Object, message: str) -> tuple[Action, ...]:
+    """Told in the condition and an event, once."""
     patch = _condition(pod, "Unschedulable", message)
     if not patch:
         return ()

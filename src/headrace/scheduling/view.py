@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.api.amounts import total
-from headrace.api.objects import Fields, Object, key_of, name_of, version_of
+from headrace.api.objects import Fields, Object, key_of, name_of, uid_of, version_of
 from headrace.devices.allocate.in_use import results_of
 from headrace.devices.allocate.inventory import Inventory
 from headrace.devices.taint_rules import selects, tainted
@@ -173,6 +173,8 @@ class View:
         self._put_ledger(name, Ledger(facts.capacity, facts.reserved, holders, allocated, name, floors))
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        if before is not None and after is not None and uid_of(before) != uid_of(after):
+            self._pod_changed(before, None)  # replaced while nobody watched
         pod = after if after is not None else before
         assert pod is not None
         key = key_of(pod)

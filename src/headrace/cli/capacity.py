@@ -115,8 +115,9 @@ def lines(
         driver, pool = key.split("/", 1)
         used = sum(bool(owners) for owners in devices.values())
         yield f"  devices  {driver}, pool {pool}: {used} of {len(devices)} in use"
+        width = max(8, *map(len, devices)) if devices else 0
         for device, owners in devices.items():
-            yield f"             {device:>8}  {', '.join(owners) or 'free'}"
+            yield f"             {device:>{width}}  {', '.join(owners) or 'free'}"
 
 
 def figure(resource: str, amount: int) -> str:

@@ -28,8 +28,9 @@ TRIES = 3
 def doctor(output: str, target: Target) -> None:
     """Check that all is well, and say what to do where it is not. Exit code 1 when something fails.
 
-    Looked at: the books against a fold over objects, strays, nodes, enforcement, clocks, and for a server on this
-    machine its certificates, disk, file and keeper.
+    Looked at: whether the ledger's books say what the objects say, what runs that no object owns (strays), nodes, which
+    limits are enforced, clocks; for a server on this machine also its certificates, disk, file and keeper (the process
+    that holds containers while the agent restarts).
     """
     found = asyncio.run(_everything(target))
     found.sort(key=lambda each: (-LEVELS.index(each.level), each.check, each.message))

@@ -11,6 +11,7 @@ from headrace.api.kinds import (
     DEVICE_CLASS,
     EVENT,
     LEASE,
+    NAMESPACE,
     NODE,
     POD,
     RESOURCE_CLAIM,
@@ -18,12 +19,17 @@ from headrace.api.kinds import (
     SECRET,
     Kind,
 )
+from headrace.client.errors import ApiError
+from headrace.client.http import MERGE_PATCH, STRATEGIC_PATCH
+from headrace.objects.local import Caller
 from headrace.store.kubernetes import KubernetesStore
 from headrace.store.protocol import Deletion, Forbidden, NotFound
 from tests.apiserver.joined import joined
 from tests.apiserver.serving import Serving
 
 MINE, THEIRS = "node-a", "node-b"
+LABEL = "node-restriction.kubernetes.io/team"
+TAINT = {"key": "quarantine", "effect": "NoExecute"}
 
 
 def pod(name: str, node: str, **spec: Any) -> dict[str, Any]:
@@ -169,7 +175,7 @@ async def test_its_node_is_its_own_but_for_what_could_harm(agent: KubernetesStor
         with pytest.raises(Forbidden, match=why):
             await agent.patch(NODE, MINE, fields={"metadata": fields})
     with pytest.raises(Forbidden, match="may not change its taints"):
-        await agent.patch(NODE, MINE, fields={"spec": {"taints": []}})
+        await agent.patch(NODE, MINE, fields={"spec": {"taints": [TAINT]}})
     with pytest.raises(Forbidden):
         await agent.patch(NODE, THEIRS, fields={"spec": {"unschedulable": True}})
     with pytest.raises(Forbidden):
@@ -216,3 +222,107 @@ async def test_it_reads_and_reports_the_claims_of_its_pods(agent: KubernetesStor
     fields = {"status": {"allocation": None}}
     with pytest.raises(Forbidden, match=r"status\.allocation: a node writes only devices here"):
         await agent.patch(RESOURCE_CLAIM, "gpu", "default", fields=fields, subresource="status")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(SECRET, id="Secrets"), pytest.param(CONFIG_MAP, id="ConfigMaps")])
+async def test_what_has_a_name_that_its_pod_uses_stays_hidden_in_other_namespaces(
+    agent: KubernetesStore, server: Serving, kind: Kind
+) -> None:
+    await server.store.create(NAMESPACE, {"metadata": {"name": "other"}})
+    await server.store.create(kind, {"metadata": {"name": "wanted"}}, "other")
+    assert len((await agent.list(kind, "default", fields="metadata.name=wanted")).items) == 1
+    for namespace in ("", "other"):
+        with pytest.raises(Forbidden, match=f'cannot list resource "{kind.plural}"'):
+            await agent.list(kind, namespace, fields="metadata.name=wanted")
+
+
+async def test_claims_are_read_in_the_namespace_of_its_pod_only(agent: KubernetesStore, server: Serving) -> None:
+    status = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu"}]}}
+    await server.store.patch(POD, "mine", "default", fields=status, subresource="status")
+    assert (await agent.list(RESOURCE_CLAIM, "default", fields="metadata.name=gpu")).items == []
+    with pytest.raises(Forbidden):
+        await agent.list(RESOURCE_CLAIM, fields="metadata.name=gpu")
+
+
+STATUS = "/api/v1/namespaces/default/pods/mine/status"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "document"),
+    [
+        pytest.param(MERGE_PATCH, {"status": None}, id="no status"),
+        pytest.param(MERGE_PATCH, {"status": {"containerStatuses": None}}, id="no container statuses"),
+        pytest.param(STRATEGIC_PATCH, {"status": {"containerStatuses": None}}, id="none, strategically"),
+        pytest.param(STRATEGIC_PATCH, {"status": {"$patch": "replace", "phase": "Running"}}, id="a status replaced"),
+        pytest.param(STRATEGIC_PATCH, {"$patch": "replace", "metadata": {"name": "mine"}}, id="a Pod replaced"),
+        pytest.param(
+            STRATEGIC_PATCH,
+            {"status": {"containerStatuses": [{"name": "main", "$patch": "delete"}]}},
+            id="a container's status deleted",
+        ),
+        pytest.param(
+            STRATEGIC_PATCH,
+            {"status": {"containerStatuses": [{"$patch": "replace"}, {"name": "main", "ready": True}]}},
+            id="container statuses replaced",
+        ),
+        pytest.param("application/json", {"status": {"phase": "Running"}}, id="a status put without it"),
+    ],
+)
+async def test_what_is_admitted_is_not_taken_away_unnamed(
+    agent: KubernetesStore, server: Serving, content_type: str, document: dict[str, Any]
+) -> None:
+    room = {"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}}
+    await server.store.patch(NODE, MINE, fields=room, subresource="status")
+    admitted = {"status": {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "1"}}]}}
+    stored = await server.store.patch(POD, "mine", "default", fields=admitted, subresource="status", strategic=True)
+    method = "PATCH"
+    if content_type == "application/json":
+        method, document = "PUT", {**document, "metadata": {"name": "mine"}}
+    with pytest.raises(ApiError) as refused:
+        await agent._client.request(method, STATUS, body=document, content_type=content_type)
+    assert refused.value.code == 403
+    assert await server.store.get(POD, "mine", "default") == stored
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "content_type", "document"),
+    [
+        pytest.param("PATCH", "", MERGE_PATCH, {"spec": None}, id="no spec"),
+        pytest.param("PATCH", "", STRATEGIC_PATCH, {"spec": {"$patch": "replace"}}, id="a spec replaced"),
+        pytest.param("PATCH", "", MERGE_PATCH, {"metadata": {"labels": None}}, id="no labels"),
+        pytest.param("PATCH", "/status", MERGE_PATCH, {"metadata": {"labels": None}}, id="no labels, in the status"),
+        pytest.param("PUT", "", "application/json", {"metadata": {"labels": {LABEL: "a"}}}, id="put without taints"),
+        pytest.param(
+            "PUT", "", "application/json", {"spec": {"taints": [TAINT]}, "metadata": {}}, id="put without labels"
+        ),
+    ],
+)
+async def test_its_node_keeps_what_administrators_gave_it(
+    agent: KubernetesStore, server: Serving, method: str, part: str, content_type: str, document: dict[str, Any]
+) -> None:
+    given = {"metadata": {"labels": {LABEL: "a"}}, "spec": {"taints": [TAINT]}}
+    stored = await server.store.patch(NODE, MINE, fields=given)
+    document = {**document, "metadata": {"name": MINE, **document.get("metadata", {})}}
+    with pytest.raises(ApiError) as refused:
+        await agent._client.request(method, f"/api/v1/nodes/{MINE}{part}", body=document, content_type=content_type)
+    assert refused.value.code == 403
+    assert await server.store.get(NODE, MINE) == stored
+
+
+async def test_it_puts_its_node_as_it_read_it(agent: KubernetesStore, server: Serving) -> None:
+    given = {"metadata": {"labels": {LABEL: "a"}}, "spec": {"taints": [TAINT]}}
+    await server.store.patch(NODE, MINE, fields=given)
+    read = await agent.get(NODE, MINE)
+    read["metadata"]["labels"]["zone"] = "b"
+    written = await agent._client.request("PUT", f"/api/v1/nodes/{MINE}", body=read)
+    assert written["metadata"]["labels"] == {LABEL: "a", "zone": "b"}
+
+
+async def test_a_pod_of_the_same_name_on_another_node_is_not_the_one_that_was_asked_about(server: Serving) -> None:
+    """The right is judged before the body has come, which may take as long as the sender likes."""
+    await server.store.create(POD, pod("late", THEIRS), "default")
+    store = server.store.acting_as(Caller(user=f"system:node:{MINE}", node=MINE))
+    with pytest.raises(Forbidden, match="does not belong to node 'node-a'"):
+        await store.patch(POD, "late", "default", fields={"status": {"phase": "Failed"}}, subresource="status")
+    with pytest.raises(Forbidden, match="does not belong to node 'node-a'"):
+        await store.delete(POD, "late", "default", Deletion(grace_seconds=0))

@@ -13,15 +13,13 @@ from headrace.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from headrace.api.objects import Fields
 from headrace.apiserver.requests import Request, pinned
 from headrace.objects.local import LocalStore
+from headrace.objects.node_rights import ADMITTED, CONTAINER_STATUSES, NOT_A_NODES, PROTECTED_LABELS
 from headrace.store.protocol import Forbidden, NotFound, StoreError
 
 LEASE_NAMESPACE = "kube-node-lease"
 READS = frozenset({"get", "list", "watch"})
 COLLECTION_READS = frozenset({"list", "watch"})
 CHANGES = frozenset({"update", "patch"})
-ADMITTED = "allocatedResources"
-_CONTAINER_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-PROTECTED_LABELS = ("node-restriction.kubernetes.io/",)
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -91,15 +89,15 @@ class NodeAuthorizer:
         return msgspec.json.decode(body, type=_Pod).spec.node_name == request.identity.node
 
     async def _referenced(self, request: Request) -> bool:
-        if request.verb not in READS or not request.name or request.subresource:
-            return False
+        if request.verb not in READS or not request.name or not request.namespace or request.subresource:
+            return False  # without a namespace it would be all of that name, of other namespaces too
         wanted = (request.plural, request.name)
         return any([wanted in set(_references(pod)) for pod in await self._bound_pods(request)])
 
     async def _own_claims(self, request: Request) -> bool:
         reads = request.verb in READS and not request.subresource
         reports = request.verb == "patch" and request.subresource == "status"
-        if not request.name or not (reads or reports):
+        if not request.name or not request.namespace or not (reads or reports):
             return False
         for pod in await self._bound_pods(request):
             if any(entry.get("resourceClaimName") == request.name for entry in pod.status.resource_claim_statuses):
@@ -189,7 +187,10 @@ def _named(source: Fields, config_map: str, secret: str) -> Iterator[tuple[str, 
 
 
 def admit_write(request: Request, document: Any, *, strategic: bool) -> None:
-    """NodeRestriction: what a node may not write even to objects of its own. Raises Forbidden."""
+    """NodeRestriction: what a node may not write even to objects of its own. Raises Forbidden.
+
+    What a document takes away without naming it is judged where the object is known, in `objects/node_rights.py`.
+    """
     node = request.identity.node
     if not isinstance(document, dict):
         raise _no(request, "a node changes objects by a document with fields, not by operations")
@@ -215,20 +216,18 @@ def _admit_node(request: Request, document: Fields, node: str) -> None:
         raise _no(request, f"node {node!r} may only create its own Node, named {node!r}")
     if fields.get("ownerReferences"):
         raise _no(request, "metadata.ownerReferences: a node may not set owners, they could delete it")
-    if request.verb != "create" and "taints" in _part(document, "spec"):
-        raise _no(request, "spec.taints: a node may not change its taints")
-    for label in _part(fields, "labels"):
-        if any(prefix in label for prefix in PROTECTED_LABELS):
+    for label in _part(fields, "labels") if request.verb == "create" else ():
+        if PROTECTED_LABELS in label:
             raise _no(request, f"metadata.labels[{label}]: this label is for administrators only")
 
 
 def _admit_pod_status(request: Request, document: Fields, strategic: bool) -> None:
     status = _part(document, "status")
     _admit_only(request, "metadata", _part(document, "metadata"), ("name", "namespace", "uid", "resourceVersion"))
-    for field in (ADMITTED, "resourceClaimStatuses", "extendedResourceClaimStatus"):
+    for field in NOT_A_NODES:
         if field in status:
             raise _no(request, f"status.{field}: is not a node's to write")
-    lists = [status.get(key) for key in _CONTAINER_STATUSES]
+    lists = [status.get(key) for key in CONTAINER_STATUSES]
     if any(entries is not None for entries in lists) and not strategic:
         raise _no(request, "status.containerStatuses: a node writes it by strategic merge patch, by container name")
     for entries in lists:

@@ -4,7 +4,7 @@ from typing import Any
 
 from headrace.api import kinds
 from headrace.api.objects import Object
-from headrace.objects import refusals
+from headrace.objects import node_rights, refusals
 from headrace.objects.admission import IMMORTAL
 from headrace.objects.bodies import decode, encode
 from headrace.objects.formats import format_time, parse_time
@@ -30,6 +30,8 @@ async def delete(
             raise refusals.not_found(served.kind, name)
         obj = decode(row.body)
         _check(served, obj, deletion.preconditions)
+        if caller.node:
+            node_rights.judge_own(served.stored, obj, caller.node)
         try:
             return await _delete(home, served, key, row, obj, deletion, caller)
         except Conflict:

@@ -12,7 +12,7 @@ from headrace.api import kinds
 from headrace.api.limits import OBJECT_BYTES
 from headrace.api.objects import Fields, Object
 from headrace.api.sameness import as_key
-from headrace.objects import admission, decoding, generated_names, managed_fields, refusals
+from headrace.objects import admission, decoding, generated_names, managed_fields, node_rights, refusals
 from headrace.objects.bodies import clone, decode, encode
 from headrace.objects.crd import establish
 from headrace.objects.formats import format_time
@@ -306,6 +306,8 @@ def _changed(
     strategy.judge_surroundings(home.rows, wanted.subresource, obj, old, errors)
     strategy.validate_change(wanted.subresource, obj, old, errors)
     strategy.judge_caller(wanted.subresource, "update" if wanted.whole else "patch", obj, old, caller, errors)
+    if caller.node:
+        node_rights.judge_change(served.stored, obj, old, caller.node)
     return obj
 
 

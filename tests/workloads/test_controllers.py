@@ -267,6 +267,52 @@ async def test_a_namespace_says_what_it_waits_for():
         await store.get(NAMESPACE, "team")
 
 
+async def test_what_does_not_go_hides_nothing_of_its_namespace(monkeypatch):
+    monkeypatch.setattr("headrace.workloads.namespaces.LIST_PAGE", 2)
+    store = await a_store()
+    await store.create(NAMESPACE, {"metadata": {"name": "team"}})
+    for number in range(3):
+        kept = {"metadata": {"name": f"a{number}", "finalizers": ["example.com/busy"]}}
+        await store.create(CONFIG_MAP, kept, "team")
+    await config_map(store, "z", namespace="team")
+    manager = controllers(store)
+    manager.add(NamespaceDeletion(manager.informers, store, lambda: KINDS, (POD, CONFIG_MAP)))
+    async with running(manager):
+        await store.delete(NAMESPACE, "team")
+        await asyncio.sleep(30)
+    assert await names(store, CONFIG_MAP, "team") == ["a0", "a1", "a2"]
+
+
+@pytest.mark.parametrize("blocks", [False, None])
+async def test_an_owner_in_the_foreground_goes_when_who_blocked_it_does_so_no_more(blocks):
+    store = await a_store()
+    owner = await config_map(store, "owner")
+    child = await config_map(store, "child", owner, blocks=True)
+    await store.patch(CONFIG_MAP, "child", "default", fields={"metadata": {"finalizers": ["example.com/busy"]}})
+    async with running(collecting(store)):
+        await store.delete(CONFIG_MAP, "owner", "default", Deletion(propagation="Foreground"))
+        await asyncio.sleep(30)
+        assert await names(store, CONFIG_MAP) == ["child", "owner"]
+        [reference] = child["metadata"]["ownerReferences"]
+        references = [{**reference, "blockOwnerDeletion": blocks}]
+        await store.patch(CONFIG_MAP, "child", "default", fields={"metadata": {"ownerReferences": references}})
+        await asyncio.sleep(30)
+        assert await names(store, CONFIG_MAP) == ["child"]
+
+
+async def test_owners_of_each_other_go_in_the_foreground_too():
+    store = await a_store()
+    one = await config_map(store, "one")
+    other = await config_map(store, "other", one, blocks=True)
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": uid_of(other)}
+    references = {"ownerReferences": [{**reference, "blockOwnerDeletion": True}]}
+    await store.patch(CONFIG_MAP, "one", "default", fields={"metadata": references})
+    async with running(collecting(store)):
+        await store.delete(CONFIG_MAP, "one", "default", Deletion(propagation="Foreground"))
+        await asyncio.sleep(60)
+        assert await names(store, CONFIG_MAP) == []
+
+
 async def a_node(store, name="node-a"):
     await store.create(NODE, {"metadata": {"name": name}})
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.api.kinds import CONFIG_MAP
+from headrace.api.kinds import CONFIG_MAP, POD
 from headrace.runtime.actions import Again, Delete, Patch
 from headrace.workloads.plan import events, namespaces, pods
 
@@ -75,20 +75,29 @@ def content(name, deleting=False, finalizers=()):
 
 def test_content_goes_before_the_finalizer():
     seen = namespaces.Seen(
-        namespace(), (content("a"), content("b", deleting=True, finalizers=["x"])), {"configmaps": 2, "pods": 1}
+        namespace(), (content("a"), content("b", deleting=True, finalizers=["x"])), {"configmaps": 2, "secrets": 1}
     )
     actions = namespaces.plan(seen, NOW)
     assert [each.name for each in deletes(actions)] == ["a"]
     (patch,) = [action for action in actions if isinstance(action, Patch)]
     assert patch.subresource == "status"
     assert [each["message"] for each in patch.fields["status"]["conditions"]] == [
-        "Some resources are remaining: configmaps has 2 resource instances, pods has 1 resource instances",
+        "Some resources are remaining: configmaps has 2 resource instances, secrets has 1 resource instances",
         "Some content in the namespace has finalizers remaining: x in 1 resource instances",
     ]
     again = namespaces.plan(
         namespaces.Seen(namespace(*patch.fields["status"]["conditions"]), seen.content, seen.counts), NOW + 60
     )
     assert not any(isinstance(action, Patch) for action in again)
+
+
+def test_pods_go_before_the_rest():
+    pod = namespaces.Content(POD, "p", "uid-p")
+    going = namespaces.Content(POD, "p", "uid-p", deleting=True)
+    counts = {"configmaps": 1, "pods": 1}
+    asked = deletes(namespaces.plan(namespaces.Seen(namespace(), (content("a"), pod), counts), NOW))
+    assert [each.name for each in asked] == ["p"]
+    assert not deletes(namespaces.plan(namespaces.Seen(namespace(), (content("a"), going), counts), NOW))
 
 
 def test_an_empty_namespace_is_let_go_and_other_finalizers_stay():

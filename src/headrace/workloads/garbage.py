@@ -61,7 +61,8 @@ class GarbageCollector:
         del self._kinds[kind.resource], self._caches[kind.resource], self._by_reference[kind.group, kind.kind]
 
     def _keys(self, kind: Kind, before: Object | None, after: Object | None) -> Iterable[str]:
-        """The object itself; its dependents when it goes or begins to; the owners it leaves, who may wait for that."""
+        """The object itself; its dependents when it goes or begins to; owners that it leaves or blocks no more, who may
+        wait for that."""
         if after is not None and (metadata(after).get("deletionTimestamp") or not self._is_held(after)):
             yield _key(kind, key_of(after))
         if after is not None and FOREGROUND in _finalizers(after):
@@ -70,10 +71,10 @@ class GarbageCollector:
             return
         if after is None or uid_of(after) != uid_of(before):
             yield from self._dependent_keys(uid_of(before))
-        kept = _owner_uids(after) if after is not None else set()
+        kept = _references(after) if after is not None else ()
         for reference in _references(before):
             owner = self._kind_of(reference)
-            if owner is not None and reference.get("uid") not in kept:
+            if owner is not None and reference not in kept:
                 yield _key(owner, _owner_key(owner, namespace_of(before), reference))
 
     def _is_held(self, obj: Object) -> bool:

@@ -44,11 +44,20 @@ class NamespaceDeletion:
         content: list[Content] = []
         counts: dict[str, int] = {}
         for kind in [kind for kind in self._kinds() if kind.namespaced]:
-            page = await self._store.list(kind, key, limit=LIST_PAGE)
-            if page.items:
-                counts[kind.resource] = len(page.items) + (page.remaining or 0)
-                content += [_content(kind, each) for each in page.items]
+            found, count = await self._left(kind, key)
+            if count:
+                counts[kind.resource] = count
+                content += found
         return Seen(namespace, tuple(content), counts)
+
+    async def _left(self, kind: Kind, namespace: str) -> tuple[list[Content], int]:
+        """A page of what is left, and how many there are: pages of which all is going already must not hide the rest."""
+        page = await self._store.list(kind, namespace, limit=LIST_PAGE)
+        found, count = [_content(kind, each) for each in page.items], len(page.items) + (page.remaining or 0)
+        while page.resume and all(each.deleting for each in found):
+            page = await self._store.list(kind, namespace, limit=LIST_PAGE, resume=page.resume)
+            found = [_content(kind, each) for each in page.items]
+        return found, count
 
     def plan(self, seen: Seen, now: float) -> tuple[Action, ...]:
         return plan(seen, now)

@@ -84,6 +84,11 @@ def _as_dependent(item: Item, owners: tuple[Owner, ...], dependents: tuple[Item,
             if owner is not Owner.SOLID
         }
         return (_without_owners(item, leaving),) if leaving else ()
+    blocking = any(each.get("blockOwnerDeletion") for each in item.references)
+    if Owner.WAITING in owners and blocking and any(FOREGROUND in each.finalizers for each in dependents):
+        # What it owns waits for it, as it would for what it owns: owners of each other would wait for ever.
+        freed = [{**each, "blockOwnerDeletion": False} for each in item.references]
+        return (_metadata_patch(item, {"ownerReferences": freed}),)
     propagation: Propagation = "Background"
     if ORPHAN in item.finalizers:
         propagation = "Orphan"

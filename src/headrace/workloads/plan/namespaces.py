@@ -1,4 +1,4 @@
-"""A namespace that is being deleted: its content goes first, then its finalizer; nothing of it is forgotten.
+"""A namespace that is being deleted: its Pods go first, then all else, then its finalizer; nothing is forgotten.
 
 What is in it is listed from the store, not from a cache: one that is behind would let content survive its namespace.
 """
@@ -6,7 +6,7 @@ What is in it is listed from the store, not from a cache: one that is behind wou
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.api.kinds import NAMESPACE, Kind
+from headrace.api.kinds import NAMESPACE, POD, Kind
 from headrace.api.objects import Object
 from headrace.api.times import to_time
 from headrace.runtime.actions import Action, Again, Delete, Patch
@@ -43,9 +43,11 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
             return ()
         left = [each for each in finalizers if each != FINALIZER]
         return (Patch(NAMESPACE, "", name, {"spec": {"finalizers": left or None}}, version, "finalize"),)
+    # While Pods end they may still need what is beside them; Kubernetes waits for them too (CVE-2024-7598).
+    turn = [each for each in seen.content if each.kind == POD] if POD.resource in seen.counts else seen.content
     deletes = [
         Delete(each.kind, name, each.name, Deletion(Preconditions(uid=each.uid), propagation="Background"))
-        for each in seen.content
+        for each in turn
         if not each.deleting
     ]
     told = conditions(seen, now)

@@ -51,7 +51,7 @@ class NamespaceDeletion:
         return Seen(namespace, tuple(content), counts)
 
     async def _left(self, kind: Kind, namespace: str) -> tuple[list[Content], int]:
-        """A page of what is left, and how many there are: pages of which all is going already must not hide the rest."""
+        """A page of what is left, and how many there are. Pages of which all is going must not hide the rest."""
         page = await self._store.list(kind, namespace, limit=LIST_PAGE)
         found, count = [_content(kind, each) for each in page.items], len(page.items) + (page.remaining or 0)
         while page.resume and all(each.deleting for each in found):

@@ -95,3 +95,42 @@ async def test_without_its_node_a_driver_waits():
         store = await open_store()
         assert not await plugin(SimulatedGpus("node-a", path), store, path).publish()
         assert (await store.list(RESOURCE_SLICE)).items == []
+
+
+class Forgetful:
+    """A server that drops a field it does not know, as one does whose feature gates are off."""
+
+    def __init__(self, store):
+        self._store, self.writes = store, 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def _without(self, obj):
+        devices = [{k: v for k, v in each.items() if k != "capacity"} for each in obj["spec"].get("devices", ())]
+        return {**obj, "spec": {**obj["spec"], "devices": devices}}
+
+    async def create(self, kind, obj, namespace=""):
+        self.writes += 1
+        return await self._store.create(kind, self._without(obj), namespace)
+
+    async def patch(self, kind, name, namespace="", *, fields, **options):
+        self.writes += 1
+        return await self._store.patch(kind, name, namespace, fields=self._without(fields), **options)
+
+
+async def test_a_server_that_drops_fields_is_not_written_to_again_and_again():
+    with directory() as path:
+        store = await with_node()
+        forgetful = Forgetful(as_node(store))
+        driver = SimulatedGpus("node-a", path)
+        log = structlog.get_logger()
+        published = Plugin(driver, "node-a", forgetful, path, clock=LoopClock(time.time), log=log)
+        for _ in range(3):
+            assert await published.publish()
+        assert forgetful.writes == 1
+        [resource_slice] = (await store.list(RESOURCE_SLICE)).items
+        await store.delete(RESOURCE_SLICE, resource_slice["metadata"]["name"])
+        for _ in range(3):
+            assert await published.publish()
+        assert forgetful.writes == 2

@@ -145,3 +145,24 @@ async def test_what_was_asked_after_a_call_that_hangs_is_done_after_it():
         driver.go.set()
         assert (await undone).error == ""
         assert list((plugin.endpoint.parent.parent.parent / "cdi").iterdir()) == []
+
+
+class Faulty(SimulatedGpus):
+    """Has a fault that one claim meets."""
+
+    def prepare(self, claim_uid, devices):
+        raise KeyError("gpu-0")
+
+    def unprepare(self, claim_uid):
+        if claim_uid != "other":
+            raise KeyError("gpu-0")
+
+
+async def test_a_fault_of_the_driver_with_one_claim_is_that_claims_answer_and_no_others():
+    async with serving(Faulty) as (_, _, channel, claim):
+        stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+        prepared = await stub.NodePrepareResources(dra.NodePrepareResourcesRequest(claims=[claim]))
+        assert prepared.claims[claim.uid].error == "KeyError: 'gpu-0'"
+        other = dra.Claim(namespace="default", name="o", uid="other")
+        unprepared = await stub.NodeUnprepareResources(dra.NodeUnprepareResourcesRequest(claims=[claim, other]))
+        assert [unprepared.claims[each].error for each in (claim.uid, "other")] == ["KeyError: 'gpu-0'", ""]

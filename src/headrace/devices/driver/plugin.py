@@ -13,11 +13,12 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from headrace.api.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
-from headrace.api.objects import Object, uid_of
+from headrace.api.objects import Fields, Object, name_of, uid_of
 from headrace.devices.driver.interface import Driver, PrepareError, allocated
 from headrace.devices.driver.services import serve_driver, serve_registration
-from headrace.devices.driver.slices import generations, plan
+from headrace.devices.driver.slices import asked_spec, generations, has_same_content, plan
 from headrace.devices.driver.sockets import endpoint_of, registry_of
+from headrace.runtime.actions import Delete
 from headrace.runtime.cache import Informer
 from headrace.runtime.clock import Clock
 from headrace.runtime.perform import perform
@@ -41,6 +42,7 @@ class Plugin:
         self.registry = registry_of(directory, driver.name)
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._generations: dict[str, int] = {}  # the newest that this process has seen, by pool: never to go back
+        self._answered: dict[str, tuple[Fields, Fields]] = {}  # by slice: the spec that was asked for, and the answer's
         self._stale = asyncio.Event()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -91,11 +93,26 @@ class Plugin:
             return False
         pools = await asyncio.to_thread(self._driver.pools)
         fields = f"spec.nodeName={self._node},spec.driver={self._driver.name}"
-        known = (await self._store.list(RESOURCE_SLICE, fields=fields)).items
-        self._remember(generations(known))
+        found = (await self._store.list(RESOURCE_SLICE, fields=fields)).items
+        self._remember(generations(found))
+        known = [self._as_asked(each) for each in found]
         for action in plan(self._driver.name, node, pools, known, self._generations):
-            await perform(self._store, action)
+            written = await perform(self._store, action)
+            if written is not None and not isinstance(action, Delete):
+                self._remember_answer(asked_spec(action), written.object)
         return True
+
+    def _as_asked(self, resource_slice: Object) -> Object:
+        """A slice that is as our last write left it is as we want it, whatever the server dropped: to write it again
+        would change nothing, for ever."""
+        asked, answered = self._answered.get(name_of(resource_slice), ({}, {}))
+        return {**resource_slice, "spec": asked} if answered == resource_slice["spec"] else resource_slice
+
+    def _remember_answer(self, asked: Fields, answer: Object) -> None:
+        self._answered[name_of(answer)] = asked, answer["spec"]
+        if not has_same_content(asked, answer["spec"]):
+            told = "the server did not keep all that was published: a feature may be off there"
+            self._log.warning(told, slice=name_of(answer))
 
     def _remember(self, found: Mapping[str, int]) -> None:
         for pool, generation in found.items():
@@ -116,6 +133,8 @@ class Plugin:
                     prepared = await asyncio.to_thread(self._driver.prepare, claim.uid, devices)
                 except (PrepareError, StoreError) as error:
                     return dra.NodePrepareResourceResponse(error=str(error))
+                except Exception as error:  # a fault with one claim must not be that of all that were asked for with it
+                    return dra.NodePrepareResourceResponse(error=self._fault("prepare", claim, error))
         return dra.NodePrepareResourceResponse(
             devices=[
                 dra.Device(
@@ -137,7 +156,13 @@ class Plugin:
                     await asyncio.to_thread(self._driver.unprepare, claim.uid)
                 except PrepareError as error:
                     return dra.NodeUnprepareResourceResponse(error=str(error))
+                except Exception as error:
+                    return dra.NodeUnprepareResourceResponse(error=self._fault("unprepare", claim, error))
         return dra.NodeUnprepareResourceResponse()
+
+    def _fault(self, call: str, claim: dra.Claim, error: Exception) -> str:
+        self._log.error("driver failed", call=call, claim=f"{claim.namespace}/{claim.name}", exc_info=error)
+        return f"{type(error).__name__}: {error}"
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.api.kinds import RESOURCE_SLICE
-from headrace.api.objects import Object, metadata, name_of, uid_of, version_of
+from headrace.api.objects import Fields, Object, metadata, name_of, uid_of, version_of
 from headrace.api.quantity import InvalidQuantity, parse
 from headrace.devices.driver.interface import Pool
 from headrace.runtime.actions import Create, Delete, Patch
@@ -44,6 +44,17 @@ def plan(
         kept |= {name_of(each) for each in of_pool}
         writes += _pool(driver, node, pool, of_pool, newest.get(pool.name, 0))
     return writes + [_delete(each) for each in ours if name_of(each) not in kept]
+
+
+def asked_spec(write: Create | Patch) -> Fields:
+    """The whole spec that this write asks for."""
+    spec = write.object["spec"] if isinstance(write, Create) else write.fields["spec"]
+    return {key: value for key, value in spec.items() if value is not None}
+
+
+def has_same_content(spec: Fields, other: Fields) -> bool:
+    """Whether two slices describe the same devices and counters."""
+    return _content(spec) == _content(other)
 
 
 def generations(slices: Sequence[Object]) -> dict[str, int]:

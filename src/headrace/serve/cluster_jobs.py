@@ -26,7 +26,7 @@ from headrace.serve.cluster_manifests import DEFINITIONS
 from headrace.serve.shipped import install
 from headrace.store.protocol import Forbidden, StoreError
 
-LOOK_SECONDS = 60.0
+LOOK_SECONDS, AGAIN_SECONDS = 60.0, 5.0
 SAMPLES, WORKLOADS = 800, 4000  # an hour of the longest window, at one sample in five seconds
 
 
@@ -43,12 +43,15 @@ def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
 
     async def define() -> None:
         """What is not served yet is waited for by the informers."""
-        try:
-            await install(term.store, DEFINITIONS)
-        except Forbidden as no:
-            term.log.warning("definitions not installed: apply what `headrace manifests` prints", error=str(no))
-        except StoreError as error:
-            term.log.warning("definitions not installed", error=str(error))
+        while True:
+            try:
+                return await install(term.store, DEFINITIONS)
+            except Forbidden as no:
+                term.log.warning("definitions not installed: apply what `headrace manifests` prints", error=str(no))
+                return
+            except StoreError as error:
+                term.log.warning("definitions not installed, trying it again", error=str(error))
+                await clock.sleep(AGAIN_SECONDS)
 
     async def follow() -> None:
         """VerticalPodAutoscalers are a CRD of others, which a cluster may have from now on, or never."""

@@ -268,6 +268,53 @@ async def test_requests_that_follow_each_other_closely_are_answered_in_order(ser
         assert "gitVersion" in (await answer(streams, b""))[1]
 
 
+MAKE = b'content-length: 32\r\n\r\n{"metadata": {"name": "before"}}'
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(b"nonsense\r\n\r\n", id="what is no HTTP"),
+        pytest.param(GET + b"host: y\r\n\r\n", id="a request with two Host headers"),
+        pytest.param(GET + b"a: b\r\n" * HEADER_COUNT + b"\r\n", id="a request with too many headers"),
+    ],
+)
+async def test_what_follows_a_request_and_is_refused_takes_no_answer_from_it(server: Serving, after: bytes) -> None:
+    """The refusal came first, and was taken for the answer to the write, which had been done."""
+    async with opened(server) as streams:
+        code, made = await answer(streams, POST + MAKE + after)
+        assert (code, made["metadata"]["name"]) == (201, "before")
+        assert await ended(streams)
+
+
+async def test_a_watch_is_told_no_refusal_of_what_follows_it(server: Serving) -> None:
+    async with opened(server) as (reader, writer):
+        writer.write(GET.replace(b"namespaces ", b"namespaces?watch=1&timeoutSeconds=1 ") + b"\r\n")
+        async with asyncio.timeout(10):
+            await reader.readuntil(b"ADDED")
+            writer.write(b"nonsense\r\n\r\n")
+            rest = await reader.read()
+        assert b"HTTP/1.1" not in rest
+        assert rest.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_body_in_very_many_pieces_is_counted_piece_by_piece() -> None:
+    """A quarter of a megabyte of chunks of one byte, from anybody, held the loop for twelve seconds."""
+    looked = 0
+
+    class Piece(bytes):
+        def __len__(self) -> int:
+            nonlocal looked
+            looked += 1
+            return super().__len__()
+
+    exchange = Exchange(Mock(), "POST", "/", b"", {}, True, False)
+    assert [exchange.arrived(Piece(b"ab")) for _ in range(100)] == list(range(2, 202, 2))
+    assert looked == 100
+    assert await exchange.more() == b"ab" * 100
+    assert exchange.arrived(b"abc") == 3
+
+
 async def test_a_body_that_comes_in_pieces_is_read_whole(server: Serving) -> None:
     body = b'{"metadata": {"name": "pieces"}}'
     async with opened(server) as streams:

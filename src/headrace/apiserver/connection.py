@@ -153,11 +153,12 @@ class Connection(asyncio.Protocol):
             pass  # the application answers the request as any other
         except httptools.HttpParserError:
             self._refuse(400, "the request is not valid HTTP/1.1")
-            return
         if self._ready is not None:
             # Not while parsing: mostly all of its body has come along.
             ready, self._ready = self._ready, None
             self._owner.begin(ready)
+        if self._refused:
+            return
         if self._in_headers:
             self._count(len(data))
             if self._unparsed_bytes == len(data) and not self._refused:
@@ -269,16 +270,22 @@ class Connection(asyncio.Protocol):
         )
 
     def _refuse(self, code: int, message: str) -> None:
-        """Answer at once and hang up; a request that runs on this connection loses its answer, as on any disconnect."""
+        """Answer at once and hang up, or first answer what is asked already: it would take this for its own answer."""
         if self._refused:
             return
         self._refused = True
         self._due = inf
         if self._transport.is_closing():
             return
-        body = status_body(code, _REASONS[code], message)
-        head = self.common_head(code, b"application/json")
-        self.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n%s" % (head, len(body), body))
+        answering = self._answering
+        if answering is not None and answering.complete:
+            answering.keep_alive = False
+            return
+        self._ready = None
+        if self._linger_bytes < 0 and (answering is None or not answering.answered):
+            body = status_body(code, _REASONS[code], message)
+            head = self.common_head(code, b"application/json")
+            self.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n%s" % (head, len(body), body))
         self._transport.close()
 
 

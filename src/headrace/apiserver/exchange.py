@@ -29,6 +29,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_ahead",
         "_arrived",
         "_chunked",
         "_waiting",
@@ -67,6 +68,7 @@ class Exchange:
         self.ended = False  # the answer is all written
         self.connection = connection
         self._arrived: list[bytes] = []
+        self._ahead = 0  # bytes of these
         self._waiting: asyncio.Future[None] | None = None
         self._chunked = False
 
@@ -77,7 +79,8 @@ class Exchange:
         self._arrived.append(piece)
         if self._waiting is not None:
             self._tell()
-        return sum(map(len, self._arrived))
+        self._ahead += len(piece)
+        return self._ahead
 
     def completed(self) -> None:
         self.complete = True
@@ -110,16 +113,20 @@ class Exchange:
             await self._told()
         if self._arrived and not self.disconnected:
             pieces = b"".join(self._arrived)
-            self._arrived.clear()
+            self._forget()
             return pieces
         return None
 
     async def hangup(self) -> None:
         """Until the client is gone. A body that nobody asked for is thrown away."""
         while not self.disconnected:
-            self._arrived.clear()
+            self._forget()
             self.connection.resume_reading()
             await self._told()
+
+    def _forget(self) -> None:
+        self._arrived.clear()
+        self._ahead = 0
 
     async def _told(self) -> None:
         self._waiting = asyncio.get_running_loop().create_future()

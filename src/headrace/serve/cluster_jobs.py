@@ -45,7 +45,8 @@ def cluster_jobs(term: Term) -> Sequence[Callable[[], Awaitable[None]]]:
         """What is not served yet is waited for by the informers."""
         while True:
             try:
-                return await install(term.store, DEFINITIONS)
+                await install(term.store, DEFINITIONS)
+                return
             except Forbidden as no:
                 term.log.warning("definitions not installed: apply what `headrace manifests` prints", error=str(no))
                 return

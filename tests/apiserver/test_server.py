@@ -1,6 +1,7 @@
 """The server as a whole: what it keeps over a restart, how it stops, and when it says that it is full."""
 
 import asyncio
+import dataclasses
 import socket
 import time
 from contextlib import aclosing
@@ -10,11 +11,14 @@ import pytest
 
 from headrace.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, NODE, POD, Kind
 from headrace.apiserver import lanes
+from headrace.apiserver.identity import ADMIN
 from headrace.apiserver.server import serve
 from headrace.client.errors import ApiError, Unreachable
 from headrace.client.http import Client
+from headrace.serve.credentials import end_user
 from headrace.store.protocol import Refused
 from tests.apiserver.serving import Serving, serving
+from tests.node.eventually import eventually
 
 WIDGET = Kind("example.com", "v1", "Widget", "widgets")
 DEFINITION = {
@@ -40,6 +44,26 @@ async def test_a_restart_keeps_objects_kinds_and_credentials(tmp_path: Path) -> 
         assert second.cluster().certificate_pem == before.certificate_pem
         names = {item["metadata"]["name"] for item in (await store.list(NAMESPACE)).items}
         assert names == {"default", "kube-system", "kube-public", "kube-node-lease"}
+
+
+async def test_an_administrator_who_was_revoked_is_given_another_kubeconfig_by_the_next_start(tmp_path: Path) -> None:
+    async with serving(tmp_path, durable=True) as first, first.http() as client:
+        old, viewer = first.cluster(), first.cluster("viewer")
+        assert await end_user(client, ADMIN) == 0, "the answer still comes, though nothing after it would"
+        async with first.http(cluster=old) as refused:
+            with pytest.raises(ApiError, match="Unauthorized"):
+                await refused.request("GET", "/api/v1/namespaces")
+        issued_seconds = int(time.time())
+    await eventually(lambda: int(time.time()) > issued_seconds)  # certificates have whole seconds
+    async with serving(tmp_path, durable=True) as second, second.http() as client:
+        await client.request("GET", "/api/v1/namespaces")
+        async with second.http(cluster=dataclasses.replace(old, server=second.running.url)) as refused:
+            with pytest.raises(ApiError, match="Unauthorized"):
+                await refused.request("GET", "/api/v1/namespaces")
+        assert second.cluster("viewer").certificate_pem == viewer.certificate_pem
+        new = second.cluster()
+    async with serving(tmp_path, durable=True) as third:
+        assert third.cluster().certificate_pem == new.certificate_pem, "once"
 
 
 async def test_it_stops_at_once_with_watches_open_and_finishes_answers(tmp_path: Path) -> None:

@@ -135,7 +135,9 @@ def test_a_token_lets_a_user_do_what_its_role_may_until_it_is_revoked(server, tm
     told = server.run("apply", "-f", str(made), "--kubeconfig", str(kubeconfig), code=1)
     assert 'User "ann" cannot' in told
     server.run("token", "revoke", token)
-    assert "Unauthorized" in server.run("get", "namespaces", "--kubeconfig", str(kubeconfig), code=1)
+    told = server.run("get", "namespaces", "--kubeconfig", str(kubeconfig), code=1)
+    assert f"Unauthorized: the server does not take the credentials in {kubeconfig}: revoked" in told
+    assert "Name another --kubeconfig" in server.run("doctor", "--kubeconfig", str(kubeconfig), code=1)
     server.run("token", "create", "--user", "ben")
     assert server.run("token", "revoke", "--user", "bne").endswith("among them 0 tokens; is the name right?\n")
     assert server.run("token", "revoke", "--user", "ben").endswith("among them 1 token\n")

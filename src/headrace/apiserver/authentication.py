@@ -93,6 +93,10 @@ class Authenticator:
             raise unauthorized()
         return identity_of(token.user, token.groups)
 
+    def revoked(self) -> dict[str, float]:
+        """Until when what was issued to a user is refused: seconds since the epoch."""
+        return {user: each.before for user, each in self._known.revoked.items()}
+
     async def load(self) -> None:
         """Read all credentials; before the first request is served."""
         listing = await self._store.list(SECRET, NAMESPACE, labels=LABEL)

@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -108,6 +108,21 @@ def ensure(directory: Path, now: float, names: Iterable[str] = ()) -> Pki:
             if not _is_fresh(pki.certificate(name), at):
                 _make_leaf(pki, name, at, common_name=user, organizations=groups, hosts=())
     return pki
+
+
+def retire(directory: Path, revoked: Mapping[str, float]) -> None:
+    """Remove the certificates of our own clients that are refused: `ensure` makes them anew, as at a first start.
+
+    `revoked`: until when what was issued to a user is refused, in seconds since the epoch.
+    """
+    pki = Pki(directory)
+    for name, (user, _) in CLIENTS.items():
+        file = pki.certificate(name)
+        if user not in revoked or not file.exists():
+            continue
+        told = _told(file.read_text())
+        if told is None or int((told[0] + CLOCK_SLACK).timestamp()) <= revoked[user]:  # it has whole seconds
+            file.unlink()
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from headrace.apiserver.node_authorization import NodeAuthorizer
 from headrace.apiserver.nodes import Nodes, NoNodes
 from headrace.apiserver.observing import Health, Observations
 from headrace.apiserver.openapi import OpenApi
-from headrace.apiserver.pki import Pki, ensure, write_kubeconfig
+from headrace.apiserver.pki import Pki, ensure, retire, write_kubeconfig
 from headrace.apiserver.printing import Printing
 from headrace.apiserver.resources import Resources
 from headrace.apiserver.routes import Routes
@@ -63,21 +63,22 @@ async def serve(
     """Serves while the body runs; `port` 0 takes a free one. On leaving, open watches end and answers are finished.
 
     `data_dir` gets `pki/`, and the kubeconfigs `kubeconfig` (administrator), `controller.kubeconfig` and
-    `viewer.kubeconfig`, all 0600. Raises OSError when the address is taken.
+    `viewer.kubeconfig`, all 0600; who of these was revoked gets a new one. Raises OSError when the address is taken.
     """
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     url = f"https://{_reachable(host)}:{port}"
+    streams, health, observations = Streams(), Health(), Observations()
+    await store.bootstrap()
+    authenticator = Authenticator(store, wall, streams.end_of)
+    await authenticator.load()
+    retire(data_dir / "pki", authenticator.revoked())
     pki = ensure(data_dir / "pki", wall(), (host,))
     kubeconfig = data_dir / "kubeconfig"
     write_kubeconfig(pki, kubeconfig, url, "admin")
     for client in ("controller", "viewer"):
         write_kubeconfig(pki, data_dir / f"{client}.kubeconfig", url, client)
 
-    streams, health, observations = Streams(), Health(), Observations()
-    await store.bootstrap()
-    authenticator = Authenticator(store, wall, streams.end_of)
-    await authenticator.load()
     routes = Routes(
         Discovery(store.registry),
         OpenApi(store.registry),

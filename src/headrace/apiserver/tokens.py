@@ -98,12 +98,13 @@ async def mark_used(store: Store, secret_name: str, version: str, token: JoinTok
 
 
 async def _store(store: Store, credential: Credential, now: float) -> None:
-    await store.create(SECRET, to_secret(credential), NAMESPACE)
+    """Last, after what has expired is gone: it may be the caller whose credentials end by it."""
     listing = await store.list(SECRET, NAMESPACE, labels=LABEL)
     for secret in listing.items:
         found = from_secret(secret)
         if found is not None and found.expires and found.expires <= now:
             await _delete(store, name_of(secret))
+    await store.create(SECRET, to_secret(credential), NAMESPACE)
 
 
 async def _delete(store: Store, name: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -62,13 +63,19 @@ async def connected(target: Target) -> AsyncIterator[tuple[Any, str]]:
     except BadKubeconfig as wrong:
         raise click.ClickException(str(wrong)) from None
     except ApiError as refused:
-        raise click.ClickException(f"{refused.reason or refused.code}: {refused.message}") from None
+        raise _refused(refused.reason or str(refused.code), refused.message, path) from None
     except Unreachable as failed:
         raise _unreachable(failed) from None
     except StoreError as refused:
         if isinstance(refused.__context__, Unreachable):  # the same, met by way of a store
             raise _unreachable(refused.__context__) from None
-        raise click.ClickException(f"{refused.reason}: {refused}") from None
+        raise _refused(refused.reason, str(refused), path) from None
+
+
+def _refused(reason: str, message: str, kubeconfig: Path) -> click.ClickException:
+    if reason == "Unauthorized":
+        message = f"the server does not take the credentials in {kubeconfig}: revoked, expired, or another server's"
+    return click.ClickException(f"{reason}: {message}")
 
 
 def _unreachable(failed: Exception) -> click.ClickException:

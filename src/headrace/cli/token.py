@@ -76,14 +76,18 @@ def revoke(identifier: str | None, user: str | None, target: Target) -> None:
 
 
 async def _revoke(identifier: str | None, user: str | None, target: Target) -> None:
-    from headrace.serve.credentials import end_token, end_user
+    from headrace.serve.credentials import OWN, end_token, end_user
 
     async with connected(target) as (client, _):
         if user is not None:
             tokens = await end_user(client, user)
             told = f"all credentials of {user} are revoked, among them {tokens} token{'' if tokens == 1 else 's'}"
             # Users are names in credentials: there is no list in which a mistyped one would be missing.
-            click.echo(told if tokens or user.startswith("system:") else f"{told}; is the name right?")
+            if user in OWN:
+                told += "; headrace gives it a new certificate and kubeconfig when it starts again"
+            elif not tokens and not user.startswith("system:"):
+                told += "; is the name right?"
+            click.echo(told)
         elif identifier is not None:
             await end_token(client, identifier)
             click.echo("the token is revoked")

@@ -3,12 +3,15 @@
 import time
 
 from headrace.api.roles import UserRole
-from headrace.apiserver.identity import ADMIN_GROUP, CONTROLLER_GROUP, VIEWER_GROUP
+from headrace.apiserver.identity import ADMIN, ADMIN_GROUP, CONTROLLER, CONTROLLER_GROUP, VIEWER, VIEWER_GROUP
 from headrace.apiserver.tokens import create_bearer_token, revoke_token, revoke_user
 from headrace.client.http import Client
 from headrace.store.kubernetes import KubernetesStore
 
 GROUPS: dict[UserRole, str] = {"viewer": VIEWER_GROUP, "controller": CONTROLLER_GROUP, "admin": ADMIN_GROUP}
+
+OWN = (ADMIN, CONTROLLER, VIEWER)
+"""Whose kubeconfigs lie in the data directory: a server makes new ones at its start where these were revoked."""
 
 
 async def user_token(client: Client, user: str, role: UserRole, seconds: float) -> str:

@@ -57,7 +57,12 @@ async def _everything(target: Target) -> list[Finding]:
         async with connected(target) as (client, _):
             found.extend([each async for each in _served(client)])
     except click.ClickException as failed:
-        found.append(Finding("fail", "server", failed.message, "Start it: `headrace up`; its log says why it ended"))
+        remedy = "Start it: `headrace up`; its log says why it ended"
+        if failed.message.startswith("Unauthorized"):
+            remedy = (
+                "Name another --kubeconfig. Who lies in the data directory gets a new one when the server starts again"
+            )
+        found.append(Finding("fail", "server", failed.message, remedy))
     return found
 
 

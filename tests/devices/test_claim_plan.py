@@ -197,3 +197,42 @@ def test_a_claim_is_shared_by_256_pods_and_each_leaves_alone():
     (patch,) = plan_claim(ClaimSeen(claim(reserved=names), pods), now=0)
     assert len(patch.fields["status"]["reservedFor"]) == 255
     assert "allocation" not in patch.fields["status"]
+
+
+NAMED = {"name": "gpu", "resourceClaimName": "c"}
+MADE = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
+
+
+def placed(entry: dict[str, str], **status: Any) -> dict[str, Any]:
+    on_node = pod(**status)
+    on_node["spec"] |= {"nodeName": "node-a", "resourceClaims": [entry]}
+    return on_node
+
+
+def test_a_pod_that_came_to_its_node_without_the_scheduler_gets_its_allocated_claim_reserved():
+    (patch,) = plan_pod(PodSeen(placed(NAMED), {}, {"c": claim(reserved=("other",))}), now=0)
+    assert isinstance(patch, Patch)
+    assert (patch.name, patch.version, patch.subresource) == ("c", "3", "status")
+    assert patch.fields["status"] == {"reservedFor": claim(reserved=("other", "trainer"))["status"]["reservedFor"]}
+
+
+@pytest.mark.parametrize(
+    ("on_node", "found"),
+    [
+        pytest.param(placed(NAMED), None, id="no claim"),
+        pytest.param(placed(NAMED), claim(allocated=False), id="not allocated: nobody knows where it would be"),
+        pytest.param(placed(NAMED), claim(reserved=("trainer",)), id="reserved already"),
+        pytest.param(placed(NAMED), claim(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
+        pytest.param(placed(NAMED), claim(reserved=tuple(map(str, range(256)))), id="as many Pods as a claim may have"),
+        pytest.param(placed(NAMED, phase="Succeeded"), claim(), id="a Pod that has ended"),
+        pytest.param(pod() | {"spec": {"resourceClaims": [NAMED]}}, claim(), id="not on a node: the scheduler's task"),
+        pytest.param(
+            placed(MADE, resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "c"}]),
+            claim(owner="other"),
+            id="another Pod's",
+        ),
+    ],
+)
+def test_no_claim_is_reserved(on_node, found):
+    actions = plan_pod(PodSeen(on_node, {"one-gpu": TEMPLATE}, {"c": found} if found else {}), now=0)
+    assert not [each for each in actions if isinstance(each, Patch) and each.kind.kind == "ResourceClaim"]

@@ -18,6 +18,7 @@ from headrace.objects.local import Caller
 from headrace.store.protocol import Deletion
 from tests.scheduling.scene import (
     add_node,
+    claim,
     eight_gpus,
     example,
     given,
@@ -315,3 +316,17 @@ async def test_two_hundred_pods_at_once_and_64_devices_no_device_is_ever_given_t
         watching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await watching
+
+
+@pytest.mark.parametrize("placed_first", [False, True], ids=["after the allocation", "before it"])
+async def test_a_pod_that_names_its_node_itself_shares_the_allocated_claim(placed_first):
+    async with scheduled() as store:
+        await with_devices(store)
+        await store.create(RESOURCE_CLAIM, claim("shared"), "default")
+        for name in ("itself", "first") if placed_first else ("first", "itself"):
+            spec = {"nodeName": "node-a"} if name == "itself" else {}
+            entries = [{"name": "gpu", "resourceClaimName": "shared"}]
+            await store.create(POD, pod(name, resourceClaims=entries, **spec), "default")
+            await settle()
+        status = (await store.get(RESOURCE_CLAIM, "shared", "default"))["status"]
+        assert sorted(each["name"] for each in status["reservedFor"]) == ["first", "itself"]

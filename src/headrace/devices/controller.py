@@ -14,6 +14,7 @@ from headrace.store.protocol import Refused, Store
 
 BY_UID = "uid"
 BY_TEMPLATE = "claim template"
+BY_CLAIM = "claim of a placed Pod"
 
 
 def owning_pods(before: Object | None, after: Object | None) -> Iterable[str]:
@@ -31,6 +32,14 @@ def templates_named(pod: Fields) -> Iterable[str]:
     return [f"{namespace_of(pod)}/{name}" for name in named if name]
 
 
+def claims_named_where_placed(pod: Fields) -> Iterable[str]:
+    """The keys of the claims that a Pod on a node names itself."""
+    spec: Fields = pod.get("spec") or {}
+    entries = spec.get("resourceClaims") or () if spec.get("nodeName") else ()
+    named = {each.get("resourceClaimName") for each in entries}
+    return [f"{namespace_of(pod)}/{name}" for name in named if name]
+
+
 def claims_of(pod: Fields) -> list[str]:
     """The keys of the claims that a Pod uses, as far as its spec and status name them."""
     names = [plan.claim_of_entry(pod, entry) for entry in (pod.get("spec") or {}).get("resourceClaims") or ()]
@@ -39,7 +48,7 @@ def claims_of(pod: Fields) -> list[str]:
 
 
 class PodClaims:
-    """For each Pod with claim templates: the claims exist and the Pod's status names them."""
+    """For each Pod with claims: those from templates exist and its status names them; on a node, they are reserved."""
 
     name = "pod-claims"
 
@@ -48,9 +57,11 @@ class PodClaims:
         self._claims = informers.of(RESOURCE_CLAIM)
         self._templates = informers.of(RESOURCE_CLAIM_TEMPLATE)
         self._pods.add_index(BY_TEMPLATE, templates_named)
+        self._pods.add_index(BY_CLAIM, claims_named_where_placed)
         self.sources: Sequence[Source] = (
             Source(self._pods, self._unless_done),
             Source(self._claims, self._owners),
+            Source(self._claims, self._placed_before_it_was_allocated),
             Source(self._templates, self._pods_of_template),
         )
 
@@ -62,14 +73,20 @@ class PodClaims:
         return (key_of(after),) if plan.plan_pod(self._seen(after), 0.0) else ()
 
     def _is_served(self, pod: Object) -> bool:
-        """Whether its status names claims that are there and its own: then the plan is empty, and is not made."""
+        """Whether its claims are there, its own and reserved for it: then the plan is empty, and is not made."""
         for entry in pod["spec"]["resourceClaims"]:
-            if entry.get("resourceClaimTemplateName") is not None:
-                name = plan.claim_of_entry(pod, entry)
-                claim = self._claims.get(f"{namespace_of(pod)}/{name}") if name is not None else None
-                if claim is None or not plan.is_owned_by(claim, pod):
-                    return False
+            name = plan.claim_of_entry(pod, entry)
+            claim = self._claims.get(f"{namespace_of(pod)}/{name}") if name is not None else None
+            is_made = entry.get("resourceClaimTemplateName") is not None
+            if (is_made and (claim is None or not plan.is_owned_by(claim, pod))) or plan.lacks_reservation(pod, claim):
+                return False
         return True
+
+    def _placed_before_it_was_allocated(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        if after is None or not _allocation(after) or (before is not None and _allocation(before)):
+            return
+        for pod in self._pods.indexed(BY_CLAIM, key_of(after)):
+            yield from self._unless_done(None, pod)
 
     def _owners(self, before: Object | None, after: Object | None) -> Iterable[str]:
         for key in owning_pods(before, after):
@@ -86,9 +103,8 @@ class PodClaims:
         namespace, templates, claims = namespace_of(pod), {}, {}
         for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
             template = entry.get("resourceClaimTemplateName")
-            if template is None:
-                continue
-            templates[template] = self._templates.get(f"{namespace}/{template}")
+            if template is not None:
+                templates[template] = self._templates.get(f"{namespace}/{template}")
             name = plan.claim_of_entry(pod, entry) or plan.generated_name(pod, entry["name"])
             claim = self._claims.get(f"{namespace}/{name}")
             if claim is not None:
@@ -181,6 +197,10 @@ class Claims:
 
     def refused(self, key: str, seen: ClaimSeen, action: Writing, refusal: Refused, now: float) -> tuple[Action, ...]:
         raise AssertionError(f"{key}: releasing a claim asks for no capacity, yet the ledger refused: {refusal}")
+
+
+def _allocation(claim: Fields) -> Fields | None:
+    return (claim.get("status") or {}).get("allocation")
 
 
 def _annotations(obj: Fields) -> Fields:

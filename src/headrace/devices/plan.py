@@ -5,7 +5,7 @@ Pod's uid, so that a plan made twice creates one claim.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,7 +111,29 @@ def plan_pod(seen: PodSeen, now: float) -> tuple[Action, ...]:
         fields = {"status": {"resourceClaimStatuses": recorded}}
         patch = Patch(POD, namespace_of(pod), name_of(pod), fields, version_of(pod), "status", strategic=True)
         actions.append(patch)
-    return tuple(actions)
+    return (*actions, *_reservations(seen))
+
+
+def lacks_reservation(pod: Fields, claim: Fields | None) -> bool:
+    """Whether a Pod is on a node and its claim is allocated, but not for it."""
+    if claim is None or not (pod.get("spec") or {}).get("nodeName") or metadata(claim).get("deletionTimestamp"):
+        return False
+    status: Fields = claim.get("status") or {}
+    reserved: Sequence[Fields] = status.get("reservedFor") or ()
+    is_open = status.get("allocation") is not None and len(reserved) < RESERVED_LIMIT
+    return is_open and not any(each.get("uid") == uid_of(pod) for each in reserved)
+
+
+def _reservations(seen: PodSeen) -> Iterator[Action]:
+    pod = seen.pod
+    for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+        claim = seen.claims.get(claim_of_entry(pod, entry) or "")
+        if claim is None or not lacks_reservation(pod, claim):
+            continue
+        if entry.get("resourceClaimTemplateName") is None or is_owned_by(claim, pod):
+            consumer = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
+            fields = {"status": {"reservedFor": [*(claim["status"].get("reservedFor") or ()), consumer]}}
+            yield Patch(RESOURCE_CLAIM, namespace_of(claim), name_of(claim), fields, version_of(claim), "status")
 
 
 def not_made(pod: Object, claim: Fields, why: str) -> Event:
@@ -188,7 +210,6 @@ def _generated(pod: Fields, entry: str, name: str, template: Fields) -> Object:
                     "name": name_of(pod),
                     "uid": uid_of(pod),
                     "controller": True,
-                    "blockOwnerDeletion": True,
                 }
             ],
         },

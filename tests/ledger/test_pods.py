@@ -47,9 +47,9 @@ FORMULA = [
     pytest.param(
         [],
         [container("a", cpu="1"), container("b", cpu="1")],
-        {"resources": {"requests": {"cpu": "1500m"}}},
-        1500,
-        id="a request of the Pod as a whole replaces the sum of its containers",
+        {"resources": {"requests": {"cpu": "2500m"}}},
+        2500,
+        id="a request of the Pod as a whole is charged, of which its containers have a part",
     ),
     pytest.param(
         [],
@@ -64,6 +64,18 @@ FORMULA = [
 @pytest.mark.parametrize(("init", "containers", "spec", "expected"), FORMULA)
 def test_a_pod_holds_what_kube_scheduler_would_count(init, containers, spec, expected):
     assert cores(pod("web", *containers, initContainers=init, **spec)) == expected
+
+
+def test_what_containers_still_have_is_charged_when_their_pod_asks_for_less_as_a_whole():
+    told = [status(allocated={"cpu": "3"}, actual={"cpu": "3"})]
+    assert cores(pod("web", container(cpu="1"), statuses=told, resources={"requests": {"cpu": "2"}})) == 3000
+
+
+def test_a_managed_pod_holds_its_containers_limits_together_where_they_are_more_than_its_own():
+    both = [container(name, limits={"cpu": "2"}, cpu="500m") for name in ("a", "b")]
+    whole = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert cores(pod("web", *both, labels={"headrace.dev/managed": "true"}, resources=whole)) == 4000
+    assert cores(pod("web", *both, resources=whole)) == 1000
 
 
 RECORDS = [

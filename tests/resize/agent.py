@@ -4,6 +4,7 @@ import asyncio
 
 from headrace.api.amounts import read
 from headrace.api.kinds import POD
+from headrace.ledger.pods import LISTS
 from headrace.resize.plan import admitted
 from headrace.store.protocol import NotFound
 
@@ -34,40 +35,46 @@ class Agent:
     async def obey(self, pod):
         if self.away:
             return
-        statuses, conditions = [], []
-        told = {each["name"]: each for each in pod.get("status", {}).get("containerStatuses") or ()}
-        for container in pod["spec"]["containers"]:
-            record = admitted(pod)["containers"][container["name"]]
-            before = told.get(container["name"], {})
-            has = before.get("resources")
-            wanted = {
-                "requests": {"cpu": f"{record['cpu']}m", "memory": str(record["memory"])},
-                "limits": {"cpu": f"{record['limits.cpu']}m", "memory": str(record["limits.memory"])},
-            }
-            given = has if self.broken and has else (self.gives or wanted)
-            if self.gives_cpu and has and read(has["limits"]) != read(wanted["limits"]):
-                given = {part: {**wanted[part], "cpu": self.gives_cpu} for part in wanted}
-            if has and read(given["limits"]) == read(has["limits"]):
-                given = has
-            met = read(given["limits"]) == read(wanted["limits"])
-            if not met:
-                message = self.broken or f"asked for {wanted['limits']}, but {given['limits']} was read back"
-                conditions.append(
-                    {"type": "PodResizeInProgress", "status": "True", "reason": "Error", "message": message}
-                )
-            status = {"name": container["name"], "image": "app", "imageID": "", "ready": True, "restartCount": 0}
-            state = {"running": {"startedAt": "2027-01-15T08:00:00Z"}}
-            statuses.append(status | {"resources": given, "state": before.get("state") or state})
+        lists, conditions, same = {}, [], True
+        for field, name in LISTS:
+            told = {each["name"]: each for each in pod.get("status", {}).get(name) or ()}
+            containers = pod["spec"].get(field) or ()
+            statuses = [self.obeyed(pod, field, each, told.get(each["name"], {}), conditions) for each in containers]
+            same &= all(each.items() <= told.get(each["name"], {}).items() for each in statuses)
+            if statuses:
+                lists[name] = statuses
         known = [each for each in pod["status"].get("conditions") or () if each["type"] == "PodResizeInProgress"]
         if known and not conditions:
             conditions.append({"type": "PodResizeInProgress", "$patch": "delete"})
-        same = all(told.get(each["name"], {}).get("resources") == each["resources"] for each in statuses)
         if same and [each.get("message") for each in known] == [each.get("message") for each in conditions]:
             return
-        fields = {"status": {"phase": "Running", "containerStatuses": statuses, "conditions": conditions}}
+        fields = {"status": {"phase": "Running", **lists, "conditions": conditions}}
         try:
             await self._store.patch(
                 POD, pod["metadata"]["name"], "default", fields=fields, subresource="status", strategic=True
             )
         except NotFound:
             return
+
+    def obeyed(self, pod, field, container, before, conditions):
+        """What it tells of one container. An initial one that does not stay has ended."""
+        name = container["name"]
+        status = {"name": name, "image": "app", "imageID": "", "ready": True, "restartCount": 0}
+        if field == "initContainers" and container.get("restartPolicy") != "Always":
+            return status | {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+        record = admitted(pod)[field][name]
+        has = before.get("resources")
+        wanted = {
+            "requests": {"cpu": f"{record['cpu']}m", "memory": str(record["memory"])},
+            "limits": {"cpu": f"{record['limits.cpu']}m", "memory": str(record["limits.memory"])},
+        }
+        given = has if self.broken and has else (self.gives or wanted)
+        if self.gives_cpu and has and read(has["limits"]) != read(wanted["limits"]):
+            given = {part: {**wanted[part], "cpu": self.gives_cpu} for part in wanted}
+        if has and read(given["limits"]) == read(has["limits"]):
+            given = has
+        if read(given["limits"]) != read(wanted["limits"]):
+            message = self.broken or f"asked for {wanted['limits']}, but {given['limits']} was read back"
+            conditions.append({"type": "PodResizeInProgress", "status": "True", "reason": "Error", "message": message})
+        state = {"running": {"startedAt": "2027-01-15T08:00:00Z"}}
+        return status | {"resources": given, "state": before.get("state") or state}

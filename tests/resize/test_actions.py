@@ -4,7 +4,7 @@ import pytest
 
 from headrace.api.kinds import POD
 from headrace.resize.sync import STATES, SYNC, Sync, diagram
-from headrace.store.protocol import Unauthorized
+from headrace.store.protocol import Refused, Unauthorized
 from tests.resize.pods import resources
 from tests.resize.scene import scene
 
@@ -276,21 +276,78 @@ async def test_a_runtime_that_cannot_be_queried_fails_the_verification_and_nothi
 
 
 async def test_a_resize_that_the_server_refuses_ends_its_action_and_holds_up_no_other():
-    """Of an initial container: an action on it was tried again for ever, and no other of its node after it."""
+    """Beyond the limit of the Pod as a whole: an action was tried again for ever, and no other of its node after it."""
     async with scene() as here:
-        initial = {"name": "init", "image": "app", "command": ["prepare"], "resources": resources(1000, 256)}
-        await here.pod("db", 1000, initContainers=[initial])
+        await here.pod("db", 1000, resources=resources(2000, 1024))
         await here.pod("web", 2000)
-        await here.resize("a", workload="db/init", cpu="3", priority=5)
+        await here.resize("a", workload="db/app", cpu="3", priority=5)
         await here.resize("b", cpu="4")
         await here.settle(3)
         assert await here.told("a") == ("Failed", "ResourceValidationFailed", "FAILED")
-        assert (await here.status("a"))["message"] == (
-            'Resource Validation Failed: Pod "db" is invalid: spec: Forbidden: '
-            "resources for non-sidecar init containers are immutable"
-        )
+        assert "spec.resources.containers[0][cpu].limits: Invalid value" in (await here.status("a"))["message"]
         assert await here.events_of("a") == ["ScalingFailed"]
         assert await here.told("b") == ("Succeeded", "Synchronized", "SYNCHRONIZED")
+
+
+async def test_a_sidecar_grows_as_any_container_does():
+    async with scene() as here:
+        proxy = {"name": "proxy", "image": "app", "command": ["serve"], "resources": resources(1000, 256)}
+        await here.pod("web", 2000, initContainers=[proxy | {"restartPolicy": "Always"}])
+        assert await here.held("web") == 3000
+        await here.resize("a", workload="web/proxy", cpu="2")
+        await here.settle(3)
+        assert await here.told("a") == ("Succeeded", "Synchronized", "SYNCHRONIZED")
+        assert await here.held("web") == 4000
+        pod = await here.store.get(POD, "web", "default")
+        told = pod["status"]["initContainerStatuses"][0]
+        assert (told["allocatedResources"]["limits.cpu"], told["resources"]["limits"]["cpu"]) == ("2", "2")
+        assert "conditions" not in pod["status"]
+        await here.resize("b", workload="web/proxy", cpu="7")
+        await here.settle(3)
+        assert await here.told("b") == ("Failed", "InsufficientCPU", "FAILED")
+        assert await here.held("web") == 4000
+
+
+async def test_an_initial_container_that_has_ended_is_not_resized_by_an_action():
+    async with scene() as here:
+        initial = {"name": "init", "image": "app", "command": ["prepare"], "resources": resources(1000, 256)}
+        await here.pod("db", 1000, initContainers=[initial])
+        await here.resize("a", workload="db/init", cpu="3")
+        await here.settle(3)
+        assert await here.told("a") == ("Failed", "NotRunning", "FAILED")
+        assert (await here.status("a"))["message"] == "default/db/init has ended and is not started again"
+
+
+async def test_what_is_desired_of_an_initial_container_is_admitted_and_charged():
+    async with scene() as here:
+        initial = {"name": "init", "image": "app", "command": ["prepare"], "resources": resources(1000, 256)}
+        await here.pod("db", 1000, initContainers=[initial])
+        for cpu in (3000, 2000):
+            fields = {"spec": {"initContainers": [{"name": "init", "resources": resources(cpu, 256)}]}}
+            await here.store.patch(POD, "db", "default", fields=fields, subresource="resize", strategic=True)
+            await here.settle(2)
+            assert await here.held("db") == cpu
+            assert "conditions" not in (await here.store.get(POD, "db", "default"))["status"]
+        assert await here.events_of("db") == ["ResizeStarted", "ResizeCompleted"]
+
+
+async def test_a_pod_as_a_whole_is_resized_in_one_write_that_the_ledger_judges():
+    async with scene() as here:
+        await here.pod("db", 1000, resources=resources(2000, 1024))
+        assert await here.held("db") == 2000
+        grown = {"resources": resources(6000, 1024), "containers": [{"name": "app", "resources": resources(5000, 256)}]}
+        await here.store.patch(POD, "db", "default", fields={"spec": grown}, subresource="resize", strategic=True)
+        assert await here.held("db") == 6000
+        await here.settle(2)
+        assert await here.limits("db") == (5000, 5000, 5000)
+        more = {"spec": {"resources": resources(9000, 1024)}}
+        with pytest.raises(Refused, match="insufficient cpu"):
+            await here.store.patch(POD, "db", "default", fields=more, subresource="resize", strategic=True)
+        less = {"resources": resources(2000, 1024), "containers": [{"name": "app", "resources": resources(1000, 256)}]}
+        await here.store.patch(POD, "db", "default", fields={"spec": less}, subresource="resize", strategic=True)
+        assert await here.held("db") == 5000  # until its container has shrunk
+        await here.settle(2)
+        assert await here.held("db") == 2000
 
 
 class Expired:

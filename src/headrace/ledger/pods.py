@@ -35,13 +35,17 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What the books read of a Pod. `overrides` are amounts of the Pod as a whole that replace its containers' sum."""
+    """What the books read of a Pod. `whole`: what it asks for as a whole; its containers' sum counts where it is more.
+
+    No API server takes a Pod whose containers ask for more than it does. But after a resize of both they may still have
+    what they had; and several limits, each within the Pod's, are more than it together.
+    """
 
     node: str
     holder: str
     containers: tuple[Container, ...]
     overhead: Amounts = field(default_factory=dict)
-    overrides: Amounts = field(default_factory=dict)
+    whole: Amounts = field(default_factory=dict)
     uid: str = ""
 
     def admitted(self) -> Amounts:
@@ -76,9 +80,7 @@ class Contribution:
                 start = larger(start, plus(sidecars, amounts))
             else:
                 together = plus(together, amounts)
-        found = larger(together, start)
-        if self.overrides:
-            found = {**found, **self.overrides}
+        found = larger(larger(together, start), self.whole)
         return plus(plus(found, self.overhead), ONE_POD)
 
 
@@ -105,7 +107,7 @@ def contribution(pod: Object) -> Contribution:
         holder=holder_of(pod),
         containers=tuple(_containers(spec, pod.get("status") or {}, managed)),
         overhead=read(spec.get("overhead")),
-        overrides=_held(read(whole.get("requests")), read(whole.get("limits")), managed) if whole else NOTHING,
+        whole=_held(read(whole.get("requests")), read(whole.get("limits")), managed) if whole else NOTHING,
         uid=str(metadata(pod).get("uid", "")),
     )
 

@@ -170,6 +170,8 @@ class _Look:
             return self._nothing_there(pod), ledger
         if workload.is_leaving(pod):
             return self._failed("NotRunning", f"{self._workload()} has ended or is being deleted"), ledger
+        if workload.is_over(pod, self.name):
+            return self._failed("NotRunning", f"{self._workload()} has ended and is not started again"), ledger
         if state_of(self.action) == "Pending":
             runtime = workload.runtime_of(self.seen.node).partition("://")[0]
             if why := infeasible(self.action["spec"]["target"], runtime):

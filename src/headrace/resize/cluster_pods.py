@@ -58,11 +58,11 @@ def of_any_home(pod: Object) -> Object:
 
 
 def _recorded(container: Fields | None, told: Fields, is_admitted: bool) -> Fields:
-    if container is None or not told.get("resources"):
+    if container is None or not (told.get("resources") or told.get("allocatedResources")):
         return told
     if is_admitted:
         return {**told, "allocatedResources": dict(record_of(container))}
-    actual: Fields = told["resources"]
+    actual: Fields = told.get("resources") or {}
     requests: Fields = told.get("allocatedResources") or actual.get("requests") or {}
     limits: Fields = actual.get("limits") or {}
     record = {name: str(requests[name]) for name in RESIZED if name in requests}

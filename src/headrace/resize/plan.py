@@ -145,10 +145,7 @@ def in_order(wishes: list[Wish]) -> list[Wish]:
 
 def desired(pod: Fields) -> dict[str, dict[str, Amounts]]:
     """By field and container, what the spec asks for, under the keys of allocatedResources."""
-    return {
-        field: {str(each["name"]): read(record_of(each)) for each in _resizable(pod, field)}
-        for field in ("initContainers", "containers")
-    }
+    return {field: {str(each["name"]): read(record_of(each)) for each in _containers(pod, field)} for field, _ in LISTS}
 
 
 def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
@@ -158,7 +155,7 @@ def admitted(pod: Fields) -> dict[str, dict[str, Amounts]]:
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         found[field] = {
             str(each["name"]): read((told.get(each["name"]) or {}).get("allocatedResources") or record_of(each))
-            for each in _resizable(pod, field)
+            for each in _containers(pod, field)
         }
     return found
 
@@ -191,12 +188,30 @@ def is_settled(pod: Fields) -> bool:
 def _is_settled(pod: Fields) -> bool:
     if desired(pod) != admitted(pod) or condition_of(pod, IN_PROGRESS) is not None:
         return False
-    for statuses in ("initContainerStatuses", "containerStatuses"):
+    for field, statuses in LISTS:
         for told in (pod.get("status") or {}).get(statuses) or ():
             record = told.get("allocatedResources")
-            if record and not is_met(read(record), read((told.get("resources") or {}).get("limits"))):
+            if not record or is_met(read(record), read((told.get("resources") or {}).get("limits"))):
+                continue
+            if not has_ended(pod, field, str(told.get("name"))):
                 return False
     return True
+
+
+def has_ended(pod: Fields, field: str, name: str) -> bool:
+    """Whether the container, which is in that field of the spec, has terminated and is never started again."""
+    statuses: Iterable[Fields] = (pod.get("status") or {}).get(dict(LISTS)[field]) or ()
+    found = [(each.get("state") or {}).get("terminated") for each in statuses if each.get("name") == name]
+    terminated = found[0] if found else None
+    if terminated is None:
+        return False
+    policy = (pod.get("spec") or {}).get("restartPolicy", "Always")
+    if field == "initContainers":
+        of_its_own = [each.get("restartPolicy") for each in _containers(pod, field) if each.get("name") == name]
+        if of_its_own == ["Always"]:
+            return False  # a sidecar
+        policy = "Never" if policy == "Never" else "OnFailure"
+    return bool(policy == "Never" or (policy == "OnFailure" and terminated.get("exitCode") == 0))
 
 
 def is_met(record: Amounts, limits: Amounts) -> bool:
@@ -205,10 +220,8 @@ def is_met(record: Amounts, limits: Amounts) -> bool:
     )
 
 
-def _resizable(pod: Fields, field: str) -> list[Fields]:
-    """Containers, and those initial ones that stay (sidecars); the others have ended when anybody could resize them."""
-    containers = (pod.get("spec") or {}).get(field) or ()
-    return [each for each in containers if field == "containers" or each.get("restartPolicy") == "Always"]
+def _containers(pod: Fields, field: str) -> list[Fields]:
+    return list((pod.get("spec") or {}).get(field) or ())
 
 
 def _wish(candidate: Candidate, ledger: Ledger, now: float) -> Wish:
@@ -240,7 +253,7 @@ def _records(pod: Object) -> dict[str, list[dict[str, Any]]]:
     for field, statuses in LISTS:
         changed = [
             {"name": each["name"], "allocatedResources": dict(record_of(each))}
-            for each in _resizable(pod, field)
+            for each in _containers(pod, field)
             if wanted[field][each["name"]] != has[field][each["name"]]
         ]
         if changed:
@@ -286,7 +299,7 @@ def _too_early(pod: Object, node: str) -> Verdict | None:
     for field, statuses in LISTS:
         told = {each.get("name"): each for each in (pod.get("status") or {}).get(statuses) or ()}
         for container, amounts in wanted[field].items():
-            if _has_ended(pod, told.get(container) or {}):
+            if has_ended(pod, field, container):
                 continue
             resources = (told.get(container) or {}).get("resources") or {}
             for name, amount in has[field][container].items():
@@ -303,13 +316,6 @@ def _is_seen(pod: Object) -> bool:
     """Whether the node has told that it has seen all that is desired."""
     generation = int(metadata(pod).get("generation") or 0)
     return 0 < generation <= int((pod.get("status") or {}).get("observedGeneration") or 0)
-
-
-def _has_ended(pod: Object, told: Fields) -> bool:
-    """Whether the container has terminated and is never started again."""
-    terminated = (told.get("state") or {}).get("terminated")
-    policy = (pod.get("spec") or {}).get("restartPolicy", "Always")
-    return terminated is not None and (policy == "Never" or (policy == "OnFailure" and terminated.get("exitCode") == 0))
 
 
 def _is_told(resources: Fields, name: str, amount: int) -> bool:

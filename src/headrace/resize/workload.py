@@ -19,6 +19,7 @@ from headrace.resize.plan import (
     admitted,
     condition_of,
     desired,
+    has_ended,
     is_met,
     record_of,
 )
@@ -79,6 +80,11 @@ def status_of(pod: Fields, name: str) -> Fields:
 def is_leaving(pod: Fields) -> bool:
     """Ended or being deleted: nothing of it is resized any more."""
     return (pod.get("status") or {}).get("phase") in TERMINAL or bool(metadata(pod).get("deletionTimestamp"))
+
+
+def is_over(pod: Fields, name: str) -> bool:
+    """Whether this container has ended for good, such as one that only prepares the others: it is not resized."""
+    return has_ended(pod, field_of(pod, name), name)
 
 
 def is_decided(pod: Fields) -> bool:

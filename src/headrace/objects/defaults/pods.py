@@ -54,6 +54,7 @@ def default_spec(spec: dict[str, Any]) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for volume in spec.get("volumes") or ():
         _volume(volume)
+    _whole(spec.get("resources") or {})
     for container in containers_of(spec):
         _container(container)
 
@@ -70,10 +71,7 @@ def _container(container: dict[str, Any]) -> None:
         ("terminationMessagePolicy", "File"),
     ):
         container[name] = container.get(name) or value
-    resources = container.setdefault("resources", {})
-    for part in ("limits", "requests"):
-        if part in resources:
-            resources[part] = {name: whole_milli(text) for name, text in resources[part].items()}
+    _whole(container.setdefault("resources", {}))
     for port in container.get("ports") or ():
         port["protocol"] = port.get("protocol") or "TCP"
     for variable in container.get("env") or ():
@@ -83,6 +81,12 @@ def _container(container: dict[str, Any]) -> None:
     for hook in (container.get("lifecycle") or {}).values():
         if isinstance(hook, dict):
             _http_get(hook.get("httpGet"))
+
+
+def _whole(resources: dict[str, Any]) -> None:
+    for part in ("limits", "requests"):
+        if part in resources:
+            resources[part] = {name: whole_milli(text) for name, text in resources[part].items()}
 
 
 def pull_policy(image: str) -> str:

@@ -5,11 +5,12 @@ from typing import Any
 from headrace.api import kinds
 from headrace.api.objects import Object
 from headrace.ledger.node import Shortfall
+from headrace.objects import pod_amounts
 from headrace.objects.bodies import decode
 from headrace.objects.defaults.pods import add_default_tolerations, default_pod
 from headrace.objects.qos import qos_class
 from headrace.objects.strategy import Strategy, keep
-from headrace.objects.validation import pod_updates, pods
+from headrace.objects.validation import pod_resizes, pod_updates, pods
 from headrace.objects.validation.errors import FieldErrors
 from headrace.store.protocol import Forbidden
 from headrace.store.rows import Key, Rows
@@ -26,6 +27,7 @@ class PodStrategy(Strategy):
         default_pod(obj)
 
     def prepare_create(self, obj: Object) -> None:
+        pod_amounts.complete(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
         if obj["spec"].get("schedulingGates"):
             obj["status"]["conditions"] = [
@@ -48,13 +50,15 @@ class PodStrategy(Strategy):
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
+        if "resources" in old["spec"]:  # a client that does not know the field leaves it out
+            obj["spec"].setdefault("resources", old["spec"]["resources"])
         add_default_tolerations(obj["spec"])
 
     def prepare_subresource(self, subresource: str, obj: Object, old: Object) -> None:
         match subresource:
             case "resize":
-                pod_updates.keep_all_but_resources(obj, old)
-                pod_updates.pin_allocated(obj, old)
+                pod_resizes.keep_all_but_resources(obj, old)
+                pod_resizes.pin_allocated(obj, old)
             case "binding":
                 pass
             case _:
@@ -75,8 +79,11 @@ class PodStrategy(Strategy):
 
     def validate_change(self, subresource: str, obj: Object, old: Object, errors: FieldErrors) -> None:
         if subresource == "resize":
+            if why := pod_resizes.refusal(old):
+                errors.forbidden("[]", why)  # as Kubernetes names no field at all
+                return
             self.validate(obj, errors)
-            pod_updates.validate_resize(obj, old, errors)
+            pod_resizes.validate_resize(obj, old, errors)
         else:
             super().validate_change(subresource, obj, old, errors)
 

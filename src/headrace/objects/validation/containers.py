@@ -61,6 +61,11 @@ def validate_init_containers(
         for part in _NOT_FOR_INIT:
             if part in container:
                 errors.forbidden(f"{here}.{part}", "may not be set for init containers without restartPolicy=Always")
+        for number, resizing in enumerate(container.get("resizePolicy") or ()):
+            if resizing.get("restartPolicy") == "RestartContainer":
+                path_there = f"{here}.resizePolicy[{number}].restartPolicy"
+                detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                errors.invalid(path_there, "RestartContainer", detail)
 
 
 def _container(

@@ -8,6 +8,7 @@ from headrace.objects.validation.affinity import validate_affinity, validate_spr
 from headrace.objects.validation.containers import validate_containers, validate_init_containers
 from headrace.objects.validation.errors import FieldErrors
 from headrace.objects.validation.metadata import validate_labels
+from headrace.objects.validation.pod_level import validate_pod_level
 from headrace.objects.validation.pod_surroundings import validate_surroundings
 from headrace.objects.validation.volumes import validate_volumes
 
@@ -32,6 +33,7 @@ def validate_spec(spec: dict[str, Any], path: str, errors: FieldErrors, *, is_po
     claims = _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims", errors)
     validate_containers(spec, volumes, claims, path, errors, is_pod=is_pod)
     validate_init_containers(spec, volumes, claims, path, errors, is_pod=is_pod)
+    validate_pod_level(spec, claims, path, errors)
     _choices(spec, path, errors)
     validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector", errors)
     _names(spec, path, errors)

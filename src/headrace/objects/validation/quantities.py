@@ -1,5 +1,6 @@
 """The rules of resource lists: names, amounts, requests beside limits (ValidateResourceRequirements)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.api.quantity import NANO, parse
@@ -19,6 +20,8 @@ _STANDARD = (
     "storage",
 )
 
+Rule = Callable[[str, str, FieldErrors], None]
+
 
 def is_native(resource: str) -> bool:
     return "/" not in resource or "kubernetes.io/" in resource
@@ -28,12 +31,16 @@ def may_overcommit(resource: str) -> bool:
     return is_native(resource) and not resource.startswith("hugepages-")
 
 
-def validate_requirements(resources: dict[str, Any], claims: set[str], path: str, errors: FieldErrors) -> None:
+def validate_requirements(
+    resources: dict[str, Any], claims: set[str], path: str, errors: FieldErrors, may_be_named: Rule | None = None
+) -> None:
+    """`may_be_named` judges the names of resources; without it, it is those of containers."""
+    name_rule = may_be_named or container_resource
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, text in limits.items():
-        _amount(name, text, f"{path}.limits[{name}]", errors)
+        _amount(name, text, f"{path}.limits[{name}]", errors, name_rule)
     for name, text in requests.items():
-        _amount(name, text, f"{path}.requests[{name}]", errors)
+        _amount(name, text, f"{path}.requests[{name}]", errors, name_rule)
         if name in limits:
             asked, limit = parse(text).nano, parse(limits[name]).nano
             if asked != limit and not may_overcommit(name):
@@ -50,8 +57,8 @@ def validate_requirements(resources: dict[str, Any], claims: set[str], path: str
     _claims(resources.get("claims") or [], claims, f"{path}.claims", errors)
 
 
-def _amount(name: str, text: str, path: str, errors: FieldErrors) -> None:
-    container_resource(name, path, errors)
+def _amount(name: str, text: str, path: str, errors: FieldErrors, name_rule: Rule) -> None:
+    name_rule(name, path, errors)
     validate_amount(name, text, path, errors)
 
 
@@ -65,18 +72,27 @@ def validate_amount(name: str, text: str, path: str, errors: FieldErrors) -> Non
 
 
 def container_resource(name: str, path: str, errors: FieldErrors) -> None:
+    if "/" not in name:
+        known_resource(name, path, errors)
+        if not names.qualified_name_errors(name) and not _is_of_a_container(name):
+            errors.invalid(path, name, "must be a standard resource for containers")
+    elif known_resource(name, path, errors) and not is_native(name) and name.startswith("requests."):
+        errors.invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def _is_of_a_container(name: str) -> bool:
+    return name in CONTAINER_RESOURCES or name.startswith("hugepages-")
+
+
+def known_resource(name: str, path: str, errors: FieldErrors) -> bool:
+    """Whether it is the name of any resource: a standard one, or one of a domain."""
     wrong = names.qualified_name_errors(name)
     for message in wrong:
         errors.invalid(path, name, message)
-    if wrong:
-        return
-    if "/" not in name:
-        if name not in _STANDARD and not name.startswith("hugepages-"):
-            errors.invalid(path, name, "must be a standard resource type or fully qualified")
-        if name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-            errors.invalid(path, name, "must be a standard resource for containers")
-    elif not is_native(name) and name.startswith("requests."):
-        errors.invalid(path, name, "doesn't follow extended resource name standard")
+    if wrong or "/" in name or name in _STANDARD or name.startswith("hugepages-"):
+        return not wrong
+    errors.invalid(path, name, "must be a standard resource type or fully qualified")
+    return False
 
 
 def _claims(given: list[Any], claims: set[str], path: str, errors: FieldErrors) -> None:

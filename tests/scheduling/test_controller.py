@@ -318,6 +318,24 @@ async def test_two_hundred_pods_at_once_and_64_devices_no_device_is_ever_given_t
             await watching
 
 
+async def test_an_error_of_a_selector_is_told_as_kube_scheduler_tells_it_and_tried_again_when_devices_change():
+    async with scheduled() as store:
+        await with_devices(store)
+        broken = {"selectors": [{"cel": {"expression": 'device.attributes["gpu.example.com"].nothing == 1'}}]}
+        await with_claim(store, "c", **broken)
+        await settle()
+        conditions = (await store.get(POD, "pod-c", "default"))["status"]["conditions"]
+        found = next(each for each in conditions if each["type"] == "PodScheduled")
+        assert found["reason"] == "SchedulerError"
+        assert found["message"].startswith('running "DynamicResources" filter plugin: claim default/c: selector #0 on ')
+        [resource_slice] = example("resource-slice.yaml")
+        devices = [{**each, "attributes": {"nothing": {"int": 1}}} for each in resource_slice["spec"]["devices"]]
+        name = resource_slice["metadata"]["name"]
+        await store.patch(RESOURCE_SLICE, name, fields={"spec": {"devices": devices}})
+        await settle()
+        assert await where(store, "pod-c") == "node-a"
+
+
 @pytest.mark.parametrize("placed_first", [False, True], ids=["after the allocation", "before it"])
 async def test_a_pod_that_names_its_node_itself_shares_the_allocated_claim(placed_first):
     async with scheduled() as store:

@@ -127,6 +127,14 @@ def test_what_holds_on_every_node_is_said_for_all_of_them():
     ]
 
 
+def test_an_error_of_a_selector_is_no_lack_of_room_and_says_which_plugin_met_it():
+    patch, event = plan(Seen(pod(), (FULL,), failed="claim default/c: selector #0 on device d: CEL error"), now=0)
+    told = 'running "DynamicResources" filter plugin: claim default/c: selector #0 on device d: CEL error'
+    (condition,) = patch.fields["status"]["conditions"]
+    assert (condition["reason"], condition["message"]) == ("SchedulerError", told)
+    assert (event.reason, event.message) == ("FailedScheduling", told)
+
+
 def test_a_gated_pod_says_so():
     (patch, *_) = plan(Seen(pod(schedulingGates=[{"name": "g"}]), (Placement("a"),)), now=0)
     assert patch.fields["status"]["conditions"][0]["reason"] == "SchedulingGated"

@@ -193,8 +193,8 @@ class Scheduler:
         if wanted.backed:
             offers = offers_of(self._backed(each, pod, wanted) for each in offers.all())
         demand = self._demand(pod, offers, claims, made)
-        placements, blocked = await self._search.search(offers, self.view.nodes, demand)
-        return Seen(pod, placements, claims, blocked, extended=made)
+        placements, failed = await self._search.search(offers, self.view.nodes, demand)
+        return Seen(pod, placements, claims, failed=failed, extended=made)
 
     def _without_refused(self, key: str, offers: Offers) -> Offers:
         """Nodes on which the ledger refused it are left out until they change."""
@@ -272,7 +272,7 @@ class Scheduler:
                 self._binding.add(key)
             return actions
         refusals = {each.node: each.reasons for each in seen.placements}
-        self._parked.put(seen.pod, BY_DEVICES if seen.blocked else wants(refusals))
+        self._parked.put(seen.pod, BY_DEVICES if seen.blocked or seen.failed else wants(refusals))
         if any(reason.startswith(GAVE_UP) for each in refusals.values() for reason in each):
             times = self._gave_up[key] = self._gave_up.get(key, 0) + 1
             delay = min(SEARCH_AGAIN_LONGEST_SECONDS, SEARCH_AGAIN_SECONDS * 2.0 ** (times - 1))

@@ -38,7 +38,9 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`blocked`: a reason that holds on every node (a claim that is not there, a fatal error of its selectors).
+    """`blocked`: a reason that holds on every node (a claim that is not there).
+
+    `failed`: an error that ended the search for devices on all nodes (a selector that cannot be evaluated).
 
     `waiting`: it is not its turn yet (a claim is being made); told in the condition, but no failure to be announced.
 
@@ -52,6 +54,7 @@ class Seen:
     blocked: str = ""
     waiting: str = ""
     extended: Object | None = None
+    failed: str = ""
 
 
 def plan(seen: Seen, now: float) -> tuple[Action, ...]:
@@ -69,6 +72,8 @@ def plan(seen: Seen, now: float) -> tuple[Action, ...]:
     if seen.blocked:
         count = len(seen.placements)
         return unschedulable(pod, f"0/{count} nodes are available: {seen.blocked.rstrip('.')}.")
+    if seen.failed:
+        return _told(pod, "SchedulerError", f'running "DynamicResources" filter plugin: {seen.failed}')
     fitting = [each for each in seen.placements if not each.reasons]
     if stale := _stale(seen, fitting):
         return stale
@@ -207,8 +212,12 @@ def _event(pod: Object, kind: Literal["Normal", "Warning"], reason: str, message
 
 
 def unschedulable(pod: Object, message: str) -> tuple[Action, ...]:
-    """Told in the condition and an event, once."""
-    patch = _condition(pod, "Unschedulable", message)
+    return _told(pod, "Unschedulable", message)
+
+
+def _told(pod: Object, reason: str, message: str) -> tuple[Action, ...]:
+    """In the condition and an event, once."""
+    patch = _condition(pod, reason, message)
     if not patch:
         return ()
     return (*patch, _event(pod, "Warning", "FailedScheduling", message))

@@ -215,20 +215,23 @@ def _event(change: Change, match: Match | None) -> Event | None:
 
 
 def shown_as_stored(served: Served) -> bool:
-    return served.at_rest is None and served.read is None
+    return served.at_rest is None and served.read is None and not served.custom
 
 
 def shown(served: Served, body: bytes) -> bytes:
     """The body as this version of the kind shows it."""
-    if shown_as_stored(served):
+    if shown_as_stored(served) or (served.custom and body.startswith(served.beginning)):
         return body
     return orjson.dumps(shown_object(served, decode(body)))
 
 
 def shown_object(served: Served, obj: Object) -> Object:
+    """An object of a custom kind rests in the version that it was written in, whatever is shown now."""
     if served.read is not None:
         return served.read(obj)
-    return obj if served.at_rest is None else obj | {"apiVersion": served.kind.api_version}
+    if served.at_rest is None and not served.custom:
+        return obj
+    return obj | {"apiVersion": served.kind.api_version}
 
 
 def selection(served: Served, labels: str, fields: str) -> Match | None:

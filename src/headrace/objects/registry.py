@@ -62,6 +62,11 @@ class Served:
     def stored(self) -> Kind:
         return self.at_rest or self.kind
 
+    @property
+    def beginning(self) -> bytes:
+        """How the body of an object begins that was written in this version."""
+        return b'{"apiVersion":"%s",' % self.kind.api_version.encode()
+
 
 @dataclass(slots=True)
 class Registry:
@@ -80,8 +85,14 @@ class Registry:
         return self.served.values()
 
     def at_rest(self) -> Iterable[Served]:
-        """Each stored kind once."""
-        return (each for each in self.served.values() if each.at_rest is None)
+        """Each stored kind once, in the version that it rests in if that one is served."""
+        found: dict[Kind, Served] = {}
+        for each in self.served.values():
+            if each.at_rest is None:
+                found[each.kind] = each
+            else:
+                found.setdefault(each.at_rest, each)
+        return found.values()
 
     def add(self, *kinds: Served) -> None:
         for each in kinds:

@@ -320,7 +320,7 @@ def _given(served: Served, old: Object, wanted: Update, caller: Caller) -> Objec
         raise error if wanted.whole else refusals.bad_patch(changed, str(error)) from error
     if served.write is not None:
         obj = served.write(obj)
-    if served.at_rest is not None:
+    if served.at_rest is not None or served.custom:
         obj["apiVersion"] = old["apiVersion"]
     version = obj["metadata"].get("resourceVersion")
     if version and version != old["metadata"]["resourceVersion"]:

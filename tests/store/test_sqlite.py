@@ -132,6 +132,19 @@ async def test_a_slow_watcher_is_cut_off_and_the_others_are_not():
     await rows.close()
 
 
+async def test_a_watcher_that_was_cut_off_gets_no_bookmark_behind_what_it_missed():
+    """Who had read it, and lost the line before the error came, would have resumed there."""
+    rows = await open_rows(":memory:", inline=True, backlog=10)
+    slow = rows.watch("configmaps", since=1)
+    assert await anext(slow) == 1
+    for number in range(12):
+        await rows.commit(put(f"object-{number}"))
+    rows.remind()
+    with pytest.raises(Gone, match="more than 10 events"):
+        await anext(slow)
+    await rows.close()
+
+
 async def test_a_watcher_that_reads_nothing_does_not_keep_all_that_is_written_in_memory(monkeypatch):
     """Forty such watchers and 300 writes of a megabyte took 780 MB."""
     monkeypatch.setattr("headrace.store.watchers.WATCH_BACKLOG_BYTES", 100_000)

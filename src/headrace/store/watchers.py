@@ -61,6 +61,8 @@ class Watcher:
         self._wake.set()
 
     def bookmark(self, revision: int) -> None:
+        if self._ending is not None:
+            return  # what was dropped came before: nobody may resume behind it
         if self._waiting and isinstance(self._waiting[-1], int):
             self._waiting.pop()
         self.told = revision

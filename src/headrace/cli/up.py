@@ -87,10 +87,10 @@ def up(
     directory = data_directory(data_dir)
     node = this_node(node_name)
     drivers = {each[0] for each in SIMULATED[simulated_devices]} if simulated_devices else set()
+    drivers |= {HOST} if host_devices else set()
     if with_agent:
         _check_share(cpus, memory, system_reserved)
-        wanted = {*drivers, HOST} if host_devices else drivers
-        _check_agent(directory / "agent", node, runtime, podman_socket, wanted)
+        _check_agent(directory / "agent", node, runtime, podman_socket, drivers)
     if detach:
         _detached(directory, node if with_agent else None, drivers)
         return
@@ -226,7 +226,7 @@ def _wait_for_node(
 def _wait_for_devices(
     kubeconfig: str, node: str, drivers: set[str], deadline: float, log: Path, waiting: Callable[[str], None]
 ) -> None:
-    """Until the simulated drivers have published: a Pod that comes sooner would be told that there are none."""
+    """Until the drivers have published, if only that they have none: a Pod that comes sooner would be told so."""
     from headrace.api.kinds import RESOURCE_SLICE
 
     missing = drivers

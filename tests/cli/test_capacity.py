@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.cli.capacity import figure
+from headrace.cli.capacity import figure, readable
+from headrace.ledger.pods import charged
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,14 @@ from headrace.cli.capacity import figure
 )
 def test_bytes_are_told_to_a_tenth_of_their_largest_unit(resource: str, amount: int, shown: str) -> None:
     assert figure(resource, amount) == shown
+
+
+def test_a_pod_that_cannot_be_read_is_named_and_counted_without_that() -> None:
+    """(One such Pod of a cluster ended the command in a traceback.)"""
+    containers = [{"name": "app", "resources": {"requests": {"cpu": "many", "memory": "1Ki"}}}]
+    odd = {"metadata": {"name": "odd", "namespace": "default"}, "spec": {"nodeName": "a", "containers": containers}}
+    [pod], [told] = readable([odd])
+    assert told.startswith("Pod default/odd: spec.containers[app].resources.requests[cpu]: 'many' cannot be read")
+    found = charged(pod)
+    assert found is not None
+    assert found.held() == {"memory": 1024, "pods": 1}

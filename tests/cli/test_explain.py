@@ -63,3 +63,32 @@ def test_what_only_the_servers_books_know_counts() -> None:
     """What was deleted and not confirmed by its node stands in them, and is no object any more."""
     books = served(pod("gone", "node-a"), pod("gone-too", "node-a"))
     assert told("web", served=books).startswith("  node-a: Insufficient cpu")
+
+
+def test_a_pod_that_cannot_be_read_is_named_and_the_rest_is_shown() -> None:
+    """As on a cluster, whose Pods are judged by others. (It ended in a traceback.)"""
+    odd = pod("odd", "node-a")
+    odd["status"]["containerStatuses"] = [{"name": "app", "allocatedResources": {"cpu": "many"}}]
+    shown = list(lines(Found(pod("web"), [NODE], [odd, pod("other", "node-a")])))
+    [named] = [line for line in shown if "cannot be read" in line]
+    assert named.startswith("  Pod default/odd: status.containerStatuses[app].allocatedResources[cpu]: 'many' cannot")
+    [node] = [line for line in shown if line.startswith("  node-a: ")]
+    assert "insufficient cpu: 2 more wanted, 0 available of 4" in node
+
+
+def test_a_pod_that_cannot_be_read_is_explained_as_far_as_it_can_be() -> None:
+    odd = pod("odd")
+    odd["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
+    shown = list(lines(Found(odd, [NODE], [])))
+    assert "  node-a: has room" in shown
+    assert any(line.startswith("  Pod default/odd: spec.containers[app].resources.requests[cpu]") for line in shown)
+
+
+def test_sidecars_are_shown_beside_the_containers() -> None:
+    served = pod("web")
+    served["spec"]["initContainers"] = [
+        {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    ]
+    served["status"]["initContainerStatuses"] = [{"name": "proxy", "allocatedResources": {"cpu": "500m"}}]
+    [shown] = [line for line in lines(Found(served, [NODE], [])) if line.startswith("proxy")]
+    assert shown.split() == ["proxy", "cpu", "1/no", "limit", "cpu", "500m/no", "limit", "-", "not", "started"]

@@ -316,6 +316,50 @@ spec:
         assert "SYNCHRONIZED" in shown
 
 
+SIDECAR = """
+apiVersion: v1
+kind: Pod
+metadata: {name: served}
+spec:
+  nodeName: beside
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - name: proxy
+    image: none
+    command: [sleep, "1000"]
+    restartPolicy: Always
+    resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}
+  containers:
+  - name: app
+    image: none
+    command: [sleep, "1000"]
+    resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="writes cgroups")
+def test_the_real_agent_grows_a_sidecar_which_is_charged_read_back_and_shown(server, client, tmp_path):
+    with real_agent(server, client, tmp_path, "beside"):
+        server.run("apply", "-f", "-", text=SIDECAR)
+        proxy = "default/served/proxy"
+        wait_for("the sidecar runs", lambda: client.state(proxy).sync_state == STATES.SYNCHRONIZED)
+        wait_for("its Pod runs", lambda: client.state("default/served/app").sync_state == STATES.SYNCHRONIZED)
+        said = server.run("resize", "workload", "served/proxy", "--cpu", "150m", "--memory", "96Mi")
+        assert "cpu 150m, memory 96Mi read back" in said
+        told = in_force(client, proxy)
+        assert (told.cpu_milli, told.memory_bytes) == (150, 96 * 1024 * 1024)
+        quota = _quota(told.runtime_id)
+        assert quota is not None
+        assert quota.read_text().split()[0] == "15000"
+        held = json.loads(server.run("capacity", "beside", "-o", "json"))["nodes"][0]["holders"]["Pod default/served"]
+        assert held == {"cpu": 250, "memory": 160 * 1024 * 1024, "pods": 1}
+        shown = server.run("explain", "pod", "served")
+        [line] = [each for each in shown.splitlines() if each.startswith("proxy")]
+        assert line.count("cpu 150m memory 96Mi") == 3  # desired, admitted, actual
+        client.manager.UpdateDesiredState(wire.UpdateDesiredStateRequest(workload_id=proxy, cpu_milli=120))
+        wait_for("it shrinks", lambda: client.state(proxy).actual_cpu_milli == 120)
+
+
 def _quota(runtime_id):
     """The cgroup file with the CPU quota of a container."""
     for name in ("cpu.cfs_quota_us", "cpu.max"):

@@ -1,7 +1,7 @@
 """`headrace capacity`: each node's ledger as bars, with who holds what: the guard's own books, as last committed."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -38,6 +38,9 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
         served = await committed(client)
         for kind in (NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, CAPACITY_RESERVATION):
             found = (await store.list(kind)).items
+            if kind == POD:
+                found, unreadable = readable(found)
+                click.echo("".join(f"{each}\n" for each in unreadable), err=True, nl=False)
             objects += [((kind.resource, namespace_of(obj), name_of(obj)), obj) for obj in found]
     books = Books.fold(objects)
     ledgers = (served or document(0, 0.0, books.nodes(), books.pools().values())).nodes
@@ -61,6 +64,20 @@ async def _capacity(node: str | None, output: str, target: Target) -> None:
         import yaml
 
         click.echo(yaml.safe_dump(told, sort_keys=False), nl=False)
+
+
+def readable(pods: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The Pods without quantities that cannot be read, as a real cluster may have them, and a sentence on each such."""
+    from headrace.api.objects import key_of
+    from headrace.ledger.legible import legible
+
+    found, told = [], []
+    for pod in pods:
+        legible_pod, why = legible(dict(pod))
+        found.append(legible_pod)
+        if why:
+            told.append(f"Pod {key_of(pod)}: {why}; counted without it")
+    return found, told
 
 
 async def committed(client: Any) -> BooksDocument | None:

@@ -147,15 +147,19 @@ def _placement(found: Found) -> Iterator[str]:
     """
     from headrace.api.kinds import CAPACITY_RESERVATION
     from headrace.api.objects import key_of, name_of, namespace_of
+    from headrace.cli.capacity import readable
     from headrace.ledger.books import Books
     from headrace.ledger.node import Shortfall
     from headrace.ledger.pods import contribution
     from headrace.scheduling.filters import Candidate, Wanted, host_ports, reasons
 
+    pods, unreadable = readable([each for each in found.pods if key_of(each) != key_of(found.pod)])
+    [asking], odd = readable([found.pod])
+    yield from (f"  {each}" for each in (*odd, *unreadable))
     books = Books.fold(
         [
             *((("nodes", "", name_of(node)), dict(node)) for node in found.nodes),
-            *((("pods", each["metadata"]["namespace"], name_of(each)), dict(each)) for each in found.pods),
+            *((("pods", namespace_of(each), name_of(each)), each) for each in pods),
             *(
                 ((CAPACITY_RESERVATION.resource, namespace_of(dict(each)), name_of(dict(each))), dict(each))
                 for each in found.reservations
@@ -164,7 +168,7 @@ def _placement(found: Found) -> Iterator[str]:
     )
     kept = found.served.nodes if found.served is not None else {}
     spec = found.pod["spec"]
-    amounts = contribution(dict(found.pod)).admitted()
+    amounts = contribution(asking).admitted()
     wanted = Wanted(key_of(found.pod), spec, amounts, host_ports(spec), frozenset(_backed(found)))
     for condition in (found.pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -184,9 +188,11 @@ def _placement(found: Found) -> Iterator[str]:
 
 def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[str]:
     """Desired, admitted and actual amounts side by side."""
-    known = {each["name"]: each for each in status.get("containerStatuses") or ()}
+    from headrace.ledger.pods import LISTS
+
+    known = {each["name"]: each for _, statuses in LISTS for each in status.get(statuses) or ()}
     rows = []
-    for container in spec["containers"]:
+    for container in (each for containers, _ in LISTS for each in spec.get(containers) or ()):
         told = known.get(container["name"], {})
         desired = container.get("resources") or {}
         rows.append(

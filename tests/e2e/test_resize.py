@@ -356,6 +356,7 @@ def test_the_real_agent_grows_a_sidecar_which_is_charged_read_back_and_shown(ser
         shown = server.run("explain", "pod", "served")
         [line] = [each for each in shown.splitlines() if each.startswith("proxy")]
         assert line.count("cpu 150m memory 96Mi") == 3  # desired, admitted, actual
+        assert proxy in server.run("top", "--once")
         client.manager.UpdateDesiredState(wire.UpdateDesiredStateRequest(workload_id=proxy, cpu_milli=120))
         wait_for("it shrinks", lambda: client.state(proxy).actual_cpu_milli == 120)
 

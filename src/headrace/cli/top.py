@@ -59,10 +59,16 @@ async def _rows(client: Any, namespace: str) -> tuple[list[list[str]], dict[str,
     rows = [
         row(pod, each["name"], nodes.get(pod["spec"].get("nodeName")), usage, latest)
         for pod in (await store.list(POD, namespace)).items
-        for each in pod["spec"]["containers"]
+        for each in _staying(pod)
         if (pod.get("status") or {}).get("phase") == "Running"
     ]
     return rows, nodes
+
+
+def _staying(pod: Any) -> list[Any]:
+    """Its sidecars and its containers, but none that only prepares."""
+    initial = pod["spec"].get("initContainers") or ()
+    return [*(each for each in initial if each.get("restartPolicy") == "Always"), *pod["spec"]["containers"]]
 
 
 def notes(rows: list[list[str]], nodes: dict[str, Any]) -> list[str]:

@@ -69,6 +69,52 @@ async def test_a_hand_edit_of_such_a_resource_is_put_right_without_a_restart(tmp
         assert runtime.signals == []
 
 
+async def admit_initial(store, name, cpu):
+    """As a user asks for it and the ResourceManager admits it."""
+    amounts = {"cpu": cpu, "memory": "64Mi"}
+    wish = {"spec": {"initContainers": [{"name": name, "resources": {"requests": amounts, "limits": amounts}}]}}
+    await store.patch(POD, "p", "default", fields=wish, subresource="resize", strategic=True)
+    record = {**amounts, "limits.cpu": cpu, "limits.memory": "64Mi"}
+    told = {"status": {"initContainerStatuses": [{"name": name, "allocatedResources": record}]}}
+    await store.patch(POD, "p", "default", fields=told, subresource="status", strategic=True)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("fields", "restarts"),
+    [
+        pytest.param({"restartPolicy": "Always"}, 0, id="a sidecar, in place"),
+        pytest.param(
+            {"restartPolicy": "Always", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]},
+            1,
+            id="a sidecar whose policy says so, by a restart",
+        ),
+        pytest.param({}, 0, id="an initial container that still runs, in place"),
+    ],
+)
+async def test_initial_containers_are_resized_as_their_policy_says(tmp_path, fields, restarts):
+    store, runtime = await open_store(), SimulatedRuntime(wall)
+    amounts = {"cpu": "500m", "memory": "64Mi"}
+    first = container("first", resources={"requests": amounts, "limits": amounts}, **fields)
+
+    def told(found):
+        [status] = found["status"].get("initContainerStatuses") or [{}]
+        return ((status.get("resources") or {}).get("limits") or {}).get("cpu") if "running" in state_of(status) else ""
+
+    async with running_agent(store, runtime, tmp_path):
+        created = await create(store, pod(initContainers=[first], terminationGracePeriodSeconds=5))
+        await until(store, lambda found: told(found) == "500m")
+        await admit_initial(store, "first", "700m")
+        found = await until(store, lambda found: told(found) == "700m")
+        assert found["status"]["initContainerStatuses"][0]["restartCount"] == restarts
+        id = f"{created['metadata']['uid']}_first_{restarts}"
+        assert runtime.limits[id] == Limits(700, 64 * MIB, 700)
+
+
+def state_of(status):
+    return {name for name, value in (status.get("state") or {}).items() if value is not None}
+
+
 @pytest.mark.looptime
 async def test_an_agent_that_was_killed_before_the_restart_does_it_when_it_is_back(tmp_path):
     store, runtime = await open_store(), SimulatedRuntime(wall)

@@ -1,7 +1,7 @@
 """OpenAPI v3: an index with a hash a document, and one document per group and version.
 
 kubectl needs from a document the schemas (`explain`, `apply`) and, per kind, a PATCH operation that names its kind and
-has the parameter `fieldValidation`: without one it asks for the older protobuf document, which is not served.
+has the parameter `fieldValidation`: without one it asks for the older document, which is served empty.
 """
 
 import hashlib
@@ -9,13 +9,15 @@ from typing import Any
 
 import orjson
 
-from headrace.apiserver.answers import Answer
+from headrace.apiserver.answers import Answer, json_answer
 from headrace.apiserver.discovery import subresource_verbs
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import method_not_allowed, not_found_path
 from headrace.objects.registry import Registry, Served
 
 PREFIX = "/openapi/v3"
+OLDER = b"\x0a\x032.0"  # a protobuf message: its first field, `swagger`, is 2.0
+OLDER_TYPE = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _PARAMETERS = {
@@ -38,6 +40,18 @@ _PARAMETERS = {
 _OF_WRITES = ("dryRun", "fieldManager", "fieldValidation")
 _OF_LISTS = ("labelSelector", "fieldSelector", "limit", "continue", "watch", "resourceVersion")
 _OF_DELETES = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
+
+
+def older(request: Request) -> Answer:
+    """The older document, with nothing in it: kubectl asks it of a kind that the newer ones have not, as of a mistyped
+    one, and only if it is there goes on and says that there is no such kind. Raises a 405 Failure.
+    """
+    if request.method not in ("GET", "HEAD"):
+        raise method_not_allowed()
+    if "protobuf" in request.accept:
+        return Answer(200, OLDER, OLDER_TYPE)
+    info = {"title": "headrace", "version": "v1"}
+    return json_answer({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}})
 
 
 class OpenApi:

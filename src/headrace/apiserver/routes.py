@@ -11,7 +11,7 @@ from headrace.apiserver.answers import Answer, json_answer
 from headrace.apiserver.discovery import Discovery
 from headrace.apiserver.joining import Joining
 from headrace.apiserver.observing import Health, Observations
-from headrace.apiserver.openapi import OpenApi
+from headrace.apiserver.openapi import OpenApi, older
 from headrace.apiserver.pki import Pki
 from headrace.apiserver.requests import Request
 from headrace.apiserver.statuses import method_not_allowed
@@ -24,6 +24,8 @@ from headrace.store.protocol import BadRequest
 KUBERNETES_VERSION = ("1", "37", "2")  # whose API is served, and whose kubectl is sent for by version
 
 Route = Callable[[Request], Awaitable[Answer]]
+
+OPENAPI = ("/openapi/v2", "/openapi/v3")
 
 
 class Routes:
@@ -48,7 +50,7 @@ class Routes:
         self._version = _version_document(version)
         self._reads: Mapping[str, Callable[[Request], Answer]] = {
             "/": lambda _: json_answer(
-                {"paths": ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]}
+                {"paths": ["/api", "/apis", "/healthz", "/livez", "/metrics", *OPENAPI, "/readyz", "/version"]}
             ),
             "/version": lambda _: json_answer(self._version),
             "/healthz": self._healthy,
@@ -79,6 +81,8 @@ class Routes:
             if request.method != "POST":
                 raise method_not_allowed()
             return await post(request)
+        if path == "/openapi/v2":
+            return older(request)
         if path.startswith("/openapi/v3"):
             return self._openapi.answer(request)
         if path.startswith("/api"):
@@ -94,6 +98,8 @@ class Routes:
     async def _metrics(self, monitoring: Monitoring, request: Request) -> Answer:
         """What an application says of itself: `{"workload": "ns/pod/container", "metrics": {"latency": 450}}`."""
         body = bodies.decode(request.body, request.content_type)
+        if not isinstance(body, dict):
+            raise BadRequest("the body must be an object")
         metrics = body.get("metrics")
         try:
             monitoring.report(str(body.get("workload", "")), metrics if isinstance(metrics, dict) else {})

@@ -30,6 +30,15 @@ async def test_create_makes_objects_and_refuses_what_is_wrong(kubectl: Kubectl) 
     assert "(NotFound)" in await kubectl("get", "cm", "other", code=1)
 
 
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1", "Pdo"), ("v2", "Pod"), ("batch/v1", "Job")], ids=["mistyped", "version", "not served"]
+)
+async def test_a_kind_that_there_is_not_is_told_as_kubernetes_does(kubectl: Kubectl, version: str, kind: str) -> None:
+    file = kubectl.file("odd.yaml", f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")
+    told = await kubectl("apply", "-f", file, code=1)
+    assert f'no matches for kind "{kind}" in version "{version}"' in told
+
+
 async def test_apply_changes_only_what_the_file_changed(kubectl: Kubectl) -> None:
     file = kubectl.file("shop.yaml", SHOP)
     assert await kubectl("apply", "-f", file) == "deployment.apps/shop created\n"

@@ -117,3 +117,8 @@ def test_what_devices_serve_is_no_amount_of_the_node():
     }
     assert GPU not in contribution(seen).admitted()
     assert GPU in contribution(pod(container("a", 1))).admitted()
+
+
+def test_zero_of_a_resource_asks_for_no_device():
+    assert not asked(pod(container("a", 0), init=[container("i", 0)]))
+    assert list(asked(pod(container("a", 0), container("b", 1)))) == [GPU]

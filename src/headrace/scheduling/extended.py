@@ -47,8 +47,9 @@ def classes_by_resource(classes: Iterable[Fields]) -> dict[str, str]:
 
 
 def asked(pod: Fields) -> dict[str, None]:
-    """The extended resources that any container requests, in the order of their names."""
-    names = {name for _, each in _containers(pod) for name in _amounts(each) if is_extended(name)}
+    """The extended resources of which any container requests more than zero, in the order of their names."""
+    amounts = (item for _, each in _containers(pod) for item in _amounts(each).items())
+    names = {name for name, amount in amounts if is_extended(name) and parse(str(amount)).value()}
     return dict.fromkeys(sorted(names))
 
 

@@ -50,6 +50,25 @@ async def test_pods_are_placed_until_the_node_is_full_and_again_when_one_has_gon
         assert await where(store, "c") == "node-a"
 
 
+async def resize(store, name, cpu):
+    fields = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+    await store.patch(POD, name, "default", fields=fields, subresource="resize", strategic=True)
+
+
+async def test_a_pod_that_was_resized_while_it_waited_is_placed_with_what_it_wants_now():
+    async with scheduled() as store:
+        await store.create(POD, pod("grown", cpu="1500m"), "default")
+        await resize(store, "grown", "3")
+        await add_node(store, node("node-a", cpu="2"))
+        await store.create(POD, pod("shrunk", cpu="5"), "default")
+        await settle()
+        assert [await where(store, name) for name in ("grown", "shrunk")] == [None, None]
+        await resize(store, "shrunk", "600m")
+        await settle()
+        assert [await where(store, name) for name in ("grown", "shrunk")] == [None, "node-a"]
+        assert store.rows.ledgers["node-a"].holders["Pod default/shrunk"]["cpu"] == 600
+
+
 async def test_pods_that_wait_are_placed_by_priority():
     async with scheduled() as store:
         await store.create(PRIORITY_CLASS, {"metadata": {"name": "urgent"}, "value": 1000})

@@ -13,6 +13,7 @@ from headrace.api.kinds import (
     CAPACITY_RESERVATION,
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,
+    NAMESPACE,
     NODE,
     POD,
     RESOURCE_CLAIM,
@@ -32,14 +33,15 @@ from headrace.scheduling.claims import missing_class, unmade, unusable
 from headrace.scheduling.devices import Demand, DeviceSearch
 from headrace.scheduling.filters import Wanted, host_ports
 from headrace.scheduling.kept import Kept, Offers, offers_of
-from headrace.scheduling.parked import AMOUNTS, DEVICES, EVERYTHING, Parked, claims_named, wants
+from headrace.scheduling.neighbours import asks_of_neighbours, keeps_others_away, refusals
+from headrace.scheduling.parked import AMOUNTS, DEVICES, EVERYTHING, NEIGHBOURS, Parked, claims_named, wants
 from headrace.scheduling.plan import Placement, Seen
 from headrace.scheduling.readiness import readiness
 from headrace.scheduling.view import View
 from headrace.store.protocol import Refused
 
 SCHEDULER_NAME = "default-scheduler"
-BY_CLAIM = "claim"
+BY_CLAIM, KEEPING_AWAY = "claim", "has required anti-affinity"
 SEARCH_AGAIN_SECONDS, SEARCH_AGAIN_LONGEST_SECONDS = 5.0, 300.0
 WITHHELD_SECONDS = 30.0  # after which the guard is asked again, in case its release was not heard of
 GIVEN_SECONDS = (
@@ -69,6 +71,8 @@ class Scheduler:
         self._claims = informers.of(RESOURCE_CLAIM)
         nodes, slices, classes = informers.of(NODE), informers.of(RESOURCE_SLICE), informers.of(DEVICE_CLASS)
         reservations, rules = informers.of(CAPACITY_RESERVATION), informers.of(DEVICE_TAINT_RULE)
+        self._namespaces = informers.of(NAMESPACE)
+        self._pods.add_index(KEEPING_AWAY, lambda pod: ("",) if keeps_others_away(pod) else ())
         self._pods.add_index(BY_CLAIM, lambda pod: claim_keys(pod) if is_pending(pod) else ())
         self.view = View(nodes, self._pods, self._claims, slices, classes, reservations, rules)
         self._search = DeviceSearch(self.view.inventory, new_id=new_id, yield_now=yield_now, limit=search_limit)
@@ -87,6 +91,7 @@ class Scheduler:
             Source(classes, self._after_devices),
             Source(rules, self._after_devices),
             Source(reservations, self._after_reservation),
+            Source(self._namespaces, self._after_namespace),
         )
 
     # What makes which Pod be looked at again
@@ -94,9 +99,18 @@ class Scheduler:
     def _after_devices(self, before: Object | None, after: Object | None) -> Iterable[str]:
         return self._parked.waiting_for(DEVICES)
 
+    def _after_namespace(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        return self._parked.waiting_for(NEIGHBOURS) if _labels(before) != _labels(after) else ()
+
     def _after_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
+        keys = self._after_room(before, after)
+        if _as_neighbour(before) == _as_neighbour(after):
+            return keys
+        return dict.fromkeys((*keys, *self._parked.waiting_for(NEIGHBOURS)))
+
+    def _after_room(self, before: Object | None, after: Object | None) -> Iterable[str]:
         if before is not None and after is not None and uid_of(before) != uid_of(after):
-            return (*self._after_pod(before, None), *self._after_pod(None, after))  # replaced while nobody watched
+            return (*self._after_room(before, None), *self._after_room(None, after))  # replaced while nobody watched
         if after is not None and is_pending(after):
             return (key_of(after),)
         if before is None:
@@ -185,7 +199,7 @@ class Scheduler:
             return Seen(pod, (), waiting=f'resourceclaim "{name_of(made)}" is being deleted')
         if made is not None:
             claims[name_of(made)] = made
-        offers = self._without_refused(key, self._kept.offers(wanted))
+        offers = self._beside_others(pod, self._without_refused(key, self._kept.offers(wanted)))
         if blocked or not (claims or wanted.backed):
             best = offers.best() if not blocked else None
             return Seen(pod, offers.all() if best is None else (best,), claims, blocked)
@@ -202,6 +216,23 @@ class Scheduler:
         if not refused:
             return offers
         return offers_of(replace(e, reasons=(refused[e.node],)) if e.node in refused else e for e in offers.all())
+
+    def _beside_others(self, pod: Object, offers: Offers) -> Offers:
+        """Nodes where the Pods that are there, or what it asks of them, keep it away are left out."""
+        asks = asks_of_neighbours(pod)
+        placed = self._placed(self._pods) if asks else []
+        keeping = self._placed(self._pods.indexed(KEEPING_AWAY, ""))
+        if not offers.fitting or not (asks or keeping):
+            return offers
+        told = refusals(pod, self.view.nodes, placed, keeping, lambda name: _labels(self._namespaces.get(name)))
+        if not told:
+            return offers
+        return offers_of(
+            replace(e, reasons=(told[e.node],)) if not e.reasons and e.node in told else e for e in offers.all()
+        )
+
+    def _placed(self, pods: Iterable[Object]) -> list[tuple[Object, str]]:
+        return [(each, node) for each in pods if (node := self.view.node_of(key_of(each)))]
 
     def _wanted(self, pod: Object) -> Wanted:
         """What was found out in a look serves its plan, which follows at once."""
@@ -349,6 +380,20 @@ def is_pending(pod: Fields) -> bool:
         and (pod.get("status") or {}).get("phase") not in TERMINAL
         and (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME
     )
+
+
+def _labels(obj: Fields | None) -> Mapping[str, str]:
+    found: Mapping[str, str] = metadata(obj).get("labels") or {} if obj is not None else {}
+    return found
+
+
+def _as_neighbour(pod: Fields | None) -> tuple[object, ...] | None:
+    """What others' affinities and spreads see of a Pod; None: it is nowhere."""
+    spec: Fields = (pod or {}).get("spec") or {}
+    if pod is None or not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in TERMINAL:
+        return None
+    meta = metadata(pod)
+    return spec["nodeName"], meta.get("labels"), bool(meta.get("deletionTimestamp"))
 
 
 def _placement_facts(node: Fields) -> tuple[object, ...]:

@@ -6,10 +6,12 @@ A Pod that is being looked at is parked for everything, so that no change that a
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.api.objects import Fields, key_of, metadata
+from headrace.scheduling.neighbours import KEEPS_AWAY, KEPT_AWAY, NOT_BESIDE, NOT_SPREAD
 
-AMOUNTS, DEVICES = "amounts", "devices"
-EVERYTHING = frozenset({AMOUNTS, DEVICES})
+AMOUNTS, DEVICES, NEIGHBOURS = "amounts", "devices", "neighbours"
+EVERYTHING = frozenset({AMOUNTS, DEVICES, NEIGHBOURS})
 DEVICE_WORDS = ("cannot allocate all claims", "search gave up", "invalid resource pools", "resourceclaim not available")
+NEIGHBOUR_WORDS = (NOT_SPREAD, NOT_BESIDE, KEEPS_AWAY, KEPT_AWAY)
 
 
 class Parked:
@@ -40,8 +42,13 @@ class Parked:
 def wants(reasons: Mapping[str, Sequence[str]]) -> frozenset[str]:
     """What could change these nodes' refusals. A change of the nodes themselves helps any Pod."""
     told = [reason for each in reasons.values() for reason in each]
-    found = {DEVICES if reason.startswith(DEVICE_WORDS) else AMOUNTS for reason in told}
-    return frozenset(found)
+    return frozenset(_want(reason) for reason in told)
+
+
+def _want(reason: str) -> str:
+    if reason.startswith(NEIGHBOUR_WORDS):
+        return NEIGHBOURS
+    return DEVICES if reason.startswith(DEVICE_WORDS) else AMOUNTS
 
 
 def order(pod: Fields) -> tuple[int, str, str]:

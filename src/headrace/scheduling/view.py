@@ -138,6 +138,10 @@ class View:
             self.inventory.hold(holder, ())
         return bool(withheld)
 
+    def node_of(self, pod: str) -> str:
+        """Where this Pod (by key) is, or is about to be; empty: nowhere."""
+        return self._placed.get(pod, "")
+
     def is_given(self, claim: str, pod: str) -> bool:
         """Whether the claim is about to be allocated for another Pod."""
         given = self._given.get(claim)

@@ -95,6 +95,9 @@ async def test_a_desired_state_that_nobody_decides_is_answered_all_the_same():
     store = await open_store()
     await store.create(NAMESPACE, {"metadata": {"name": "default"}})
     await store.create(NODE, {"metadata": {"name": "node-a"}})
+    amounts = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+    fields = {"status": {"capacity": amounts, "allocatable": amounts}}
+    await store.patch(NODE, "node-a", fields=fields, subresource="status")
     container = {"name": "app", "image": "app", "resources": resources(1000, 256)}
     web = {"metadata": {"name": "web"}, "spec": {"nodeName": "node-a", "containers": [container]}}
     await store.create(POD, web, "default")
@@ -174,6 +177,7 @@ async def test_request_scaling_that_does_not_fit_says_so_and_a_deferred_one_answ
         deferred = wire.ScalingActionRequest(workload_id=WEB, target_cpu_limit=8, on_insufficient="Defer")
         answer = await service.request_scaling(deferred)
         assert (answer.success, answer.sync_state, answer.reason) == (False, STATES.PENDING, "Deferred")
+        assert answer.cpu_milli == 2000
 
 
 @pytest.mark.parametrize(
@@ -194,6 +198,29 @@ async def test_bad_requests_are_told_what_is_wrong(request_, code, words):
             await services(here).request_scaling(request_)
         assert error.value.code == code
         assert words in error.value.message
+
+
+async def test_a_pod_that_has_ended_or_is_on_no_node_is_told_as_such():
+    async with scene() as here:
+        await here.pod("web", 1000)
+        waits = {
+            "metadata": {"name": "db"},
+            "spec": {"containers": [{"name": "app", "image": "a", "resources": resources(1000, 256)}]},
+        }
+        await here.store.create(POD, waits, "default")
+        here.agent.away = True
+        await here.store.patch(POD, "web", "default", fields={"status": {"phase": "Failed"}}, subresource="status")
+        service = services(here)
+        with pytest.raises(ServiceError, match="the Pod has ended") as error:
+            await service.update_desired(desired(cpu=2))
+        assert error.value.code == "FAILED_PRECONDITION"
+        state = await service.state(wire.GetResourceStateRequest(workload_id=WEB))
+        assert (state.reason, state.message) == ("NotRunning", "the Pod has ended: nothing of it is resized any more")
+        answer = await service.update_desired(wire.UpdateDesiredStateRequest(workload_id=DB, cpu_limit=3))
+        told = "the Pod is on no node yet: it is placed with what is desired"
+        assert (answer.success, answer.sync_state, answer.message) == (True, STATES.PENDING, told)
+        state = await service.state(wire.GetResourceStateRequest(workload_id=DB))
+        assert (state.desired_cpu_milli, state.admitted_cpu_milli) == (3000, 3000)
 
 
 async def test_less_than_the_smallest_quota_is_refused_by_every_call():

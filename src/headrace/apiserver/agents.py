@@ -20,6 +20,7 @@ from headrace.apiserver.identity import NODE_PREFIX, Certificate, Identity, Role
 from headrace.apiserver.nodes import LogOptions
 from headrace.apiserver.pki import Pki
 from headrace.apiserver.statuses import Failure
+from headrace.ledger.pods import TERMINAL
 from headrace.objects.local import LocalStore
 from headrace.resize import workload
 from headrace.store.protocol import NotFound, StoreError
@@ -121,6 +122,8 @@ class NodeAgentService(NodeAgentServicer):
         if not node:
             said = f"workload {id!r}: the Pod is on no node yet"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
+        if (pod.get("status") or {}).get("phase") in TERMINAL:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"workload {id!r}: the Pod has ended")
         return node
 
 

@@ -138,7 +138,7 @@ class ResizeServices:
     async def _desire(self, id: str, target: Amounts) -> tuple[Object, str]:
         """The Pod with these limits desired. What is not in `target` stays what it is in the write, not before it."""
         for _ in range(ATTEMPTS):
-            place = await self._place(id)
+            place = _living(id, await self._place(id))
             pod, name = place.pod, place.container
             given = {"name": name, "resources": workload.resized(pod, name, target)}
             fields = {"spec": {workload.field_of(pod, name): [given]}}
@@ -240,7 +240,7 @@ class ResizeServices:
         except TimeoutError:
             said = f"{key_of(action)} has not ended within {ANSWER_SECONDS:g} s; it goes on"
             raise ServiceError("DEADLINE_EXCEEDED", said) from None
-        return _response(ended)
+        return _response(ended, place)
 
     async def _ended(self, action: Object) -> Object:
         """Follows the action's own watch."""
@@ -278,15 +278,19 @@ class ResizeServices:
         place = await self._place(id)
         if not place.node:
             raise ServiceError("FAILED_PRECONDITION", f"workload {id!r}: the Pod is on no node yet")
-        if workload.is_leaving(place.pod):
-            raise ServiceError("FAILED_PRECONDITION", f"workload {id!r}: the Pod has ended or is being deleted")
-        return place
+        return _living(id, place)
 
     async def _node(self, pod: Object) -> Object | None:
         try:
             return await self._store.get(NODE, str(pod["spec"].get("nodeName") or ""))
         except StoreError:
             return None
+
+
+def _living(id: str, place: _Place) -> _Place:
+    if workload.is_leaving(place.pod):
+        raise ServiceError("FAILED_PRECONDITION", f"workload {id!r}: the Pod has ended or is being deleted")
+    return place
 
 
 def wanted(cpus: int, mebibytes: int, cpu_milli: int, memory_bytes: int) -> Amounts:
@@ -315,9 +319,9 @@ def action_for(pod: Object, container: str, target: Amounts, request: wire.Scali
     return {"metadata": {"generateName": f"{prefix}-", "ownerReferences": [owner]}, "spec": spec}
 
 
-def _response(action: Object) -> wire.ScalingActionResponse:
+def _response(action: Object, place: _Place) -> wire.ScalingActionResponse:
     status = action["status"]
-    actual = read(status.get("actual"))
+    actual = read(status.get("actual")) or workload.actual_limits(place.pod, place.container) or {}
     return wire.ScalingActionResponse(
         success=status["state"] == "Succeeded",
         message=str(status.get("message", "")),

@@ -124,6 +124,8 @@ def is_ready(node: Fields | None) -> bool:
 
 def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
     """How far desired, admitted and actual of one container agree."""
+    if message := _nowhere(pod):
+        return Judged("PENDING", "NotRunning", message)
     if not is_ready(node):
         return Judged(
             "FAILED", AGENT_UNAVAILABLE, "NodeAgent Unavailable: its node is not Ready, the actual state is unknown"
@@ -151,6 +153,14 @@ def judge(pod: Fields, name: str, node: Fields | None) -> Judged:
         return Judged("APPLYING")
     reason = reason_of(problem)
     return Judged("DRIFT_DETECTED" if reason == MISMATCH else "FAILED", reason, problem)
+
+
+def _nowhere(pod: Fields) -> str:
+    """Why no agent has it."""
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return "the Pod is on no node yet: it is placed with what is desired"
+    has_ended = (pod.get("status") or {}).get("phase") in TERMINAL
+    return "the Pod has ended: nothing of it is resized any more" if has_ended else ""
 
 
 def reason_of(problem: str) -> str:

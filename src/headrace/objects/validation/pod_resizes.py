@@ -52,9 +52,10 @@ def _resized(wanted: list[Any], kept: list[Any]) -> list[Any]:
 def pin_allocated(obj: Object, old: Object) -> None:
     """Write down what is admitted before desired moves away from it: from now on the spec no longer says it.
 
-    Keys are `cpu`, `memory` and, as ResourceQuota names limits, `limits.cpu`, `limits.memory`.
+    Keys are `cpu`, `memory` and, as ResourceQuota names limits, `limits.cpu`, `limits.memory`. Of a Pod on no node
+    nothing is admitted yet: it is placed with what is desired then.
     """
-    if obj["spec"] == old["spec"]:
+    if obj["spec"] == old["spec"] or not old["spec"].get("nodeName"):
         return
     status = obj["status"] = clone(obj["status"])
     for part, statuses in LISTS:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -103,6 +104,43 @@ async def test_a_streaming_list_ends_its_state_with_a_bookmark(server: Serving, 
     assert second["object"]["kind"] == "ConfigMap"
     assert second["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert second["object"]["metadata"]["resourceVersion"] >= first["object"]["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("initial", ["true", "false"])
+async def test_state_not_older_than_a_revision_to_come_is_not_given(client: Client, initial: str) -> None:
+    """A client that was told of a later revision, before a backup was restored, took the older state for newer."""
+    query = {"sendInitialEvents": initial, "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    with pytest.raises(ApiError, match="Too large resource version: 999999") as refused:
+        await events(client, 1, resourceVersion="999999", **query)
+    assert refused.value.code == 504
+
+
+@pytest.mark.parametrize(("revision", "code"), [("x", 400), ("9" * 5000, 400), ("-1", 400), ("9" * 18, 410)])
+async def test_a_revision_that_was_never_given_out_is_refused(client: Client, revision: str, code: int) -> None:
+    with pytest.raises(ApiError) as refused:
+        await events(client, 1, resourceVersion=revision)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "token", [b'[1e400,"",""]', b'["x","",""]', b'[99999999999999999999,"",""]', b'[-1,"",""]', b"{}"]
+)
+async def test_a_continue_token_that_was_never_given_out_is_refused(client: Client, token: bytes) -> None:
+    with pytest.raises(ApiError, match="continue key is not valid"):
+        await client.request("GET", PATH, query={"limit": "1", "continue": urlsafe_b64encode(token).decode()})
+
+
+async def test_bookmarks_of_metadata_are_of_their_kind_too(server: Serving) -> None:
+    """A client that reads metadata only knows no other kind."""
+    accept = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    query["allowWatchBookmarks"] = "true"
+    async with server.http() as client:
+        assert client._session is not None
+        async with client._session.http.get(PATH, params=query, headers=accept) as response:
+            event = json.loads(await response.content.readline())
+    assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", "PartialObjectMetadata")
+    assert event["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
 async def test_a_watch_that_sees_nothing_is_told_how_far_it_is(

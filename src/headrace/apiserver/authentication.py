@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from headrace.api.kinds import SECRET
-from headrace.api.objects import Object
+from headrace.api.objects import Object, name_of
 from headrace.apiserver.credentials import (
     LABEL,
     NAMESPACE,
@@ -22,6 +22,7 @@ from headrace.apiserver.credentials import (
     Revocation,
     from_secret,
     matches,
+    object_name,
 )
 from headrace.apiserver.identity import Certificate, Identity, identity_of
 from headrace.apiserver.requests import ANONYMOUS
@@ -48,6 +49,12 @@ class Credentials:
                 self.join[credential.id] = credential
             case Revocation():
                 self.revoked[credential.user] = credential
+
+    def drop_named(self, secret: str) -> list[str]:
+        """What was read of a Secret that is no credential any more; the users whose tokens ended with it."""
+        token = self.bearer.pop(secret.removeprefix(object_name("bearer", "")), None)
+        self.join.pop(secret.removeprefix(object_name("join", "")), None)
+        return [] if token is None else [token.user]
 
     def drop(self, credential: Credential) -> None:
         match credential:
@@ -125,14 +132,18 @@ class Authenticator:
 
     def _apply(self, event: str, secret: Object) -> None:
         self._revision = str(secret["metadata"]["resourceVersion"])
-        credential = None if event == "BOOKMARK" else from_secret(secret)
+        if event == "BOOKMARK":
+            return
+        credential = from_secret(secret)
         if credential is None:
+            for user in self._known.drop_named(name_of(secret)):
+                self._on_revoked(user)
             return
         if event == "DELETED":
             self._known.drop(credential)
         else:
             self._known.put(credential)
-        if isinstance(credential, BearerToken) and event == "DELETED":
+        if isinstance(credential, BearerToken) and event != "ADDED":
             self._on_revoked(credential.user)
         if isinstance(credential, Revocation) and event != "DELETED":
             self._on_revoked(credential.user)

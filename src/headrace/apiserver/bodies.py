@@ -104,6 +104,10 @@ def _yaml(body: bytes) -> Any:
         raise BadRequest(f"couldn't get version/kind; yaml parse error: {error}") from None
     except TypeError as error:
         raise BadRequest(f"the object provided is not JSON: {error}") from None
+    except (ValueError, LookupError, AttributeError) as error:  # of a tag that does not suit its value, `!!int abc`
+        raise BadRequest(f"couldn't get version/kind; yaml parse error: {error}") from None
+    except RecursionError:
+        raise BadRequest(f"the body is nested more than {JSON_DEPTH} levels deep") from None
 
 
 def _check_depth(value: Any) -> None:

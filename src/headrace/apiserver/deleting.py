@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.apiserver.requests import Request
+from headrace.objects import decoding, schemas
 from headrace.store.protocol import BadRequest, Deletion, Preconditions, Propagation
 
 _PROPAGATIONS: Mapping[str, Propagation] = {
@@ -16,6 +17,10 @@ _PROPAGATIONS: Mapping[str, Propagation] = {
 def options(request: Request, body: Mapping[str, Any]) -> Deletion:
     """Raises BadRequest, naming the option and what it may be."""
     query = request.query
+    try:
+        body = decoding.decode(f"{schemas.META}DeleteOptions", dict(body)).object
+    except decoding.UndecodableError as error:
+        raise BadRequest(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {error}') from error
     conditions = body.get("preconditions") or {}
     dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
     if dry_run not in ([], ["All"]):

@@ -57,11 +57,7 @@ class Watching:
             raise BadRequest("resourceVersionMatch: is forbidden without resourceVersion")
         if not wanted:
             return 0
-        if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19):
-            raise BadRequest(f"Invalid value: {wanted!r}: resourceVersion must be a number that this server gave out")
-        current = self._store.rows.revision
-        if int(wanted) > current:
-            raise _too_new(wanted, current)
+        _check_revision(wanted, self._store.rows.revision)
         if match == "Exact" and int(wanted) == 0:
             raise BadRequest("resourceVersionMatch: Exact is forbidden for resourceVersion 0")
         return int(wanted) if match == "Exact" else 0
@@ -121,6 +117,8 @@ class _Watch:
         """Read the state first where the client asks for it (`sendInitialEvents`) or names no revision to start at."""
         since = self._request.query.get("resourceVersion", "")
         asked = self._request.query.get("sendInitialEvents")
+        if asked is not None and since:
+            _check_revision(since, self._store.rows.revision)  # "not older than this" may lie ahead of what is here
         if asked is None and since not in ("", "0"):
             self._events = self._changes(since)
         elif asked is not None and not self._request.flag("sendInitialEvents"):
@@ -211,6 +209,8 @@ class _Watch:
         metadata: dict[str, Any] = {"resourceVersion": revision, "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
+        if self._request.form == "metadata":
+            return partial_object({"metadata": metadata})
         return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
 
 
@@ -236,5 +236,8 @@ def _whole_number(query: dict[str, str], name: str) -> int:
     return int(text)
 
 
-def _too_new(wanted: str, current: int) -> Failure:
-    return Failure(504, "Timeout", f"Too large resource version: {wanted}, current: {current}", retry_after=1)
+def _check_revision(wanted: str, current: int) -> None:
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19):
+        raise BadRequest(f"Invalid value: {wanted!r}: resourceVersion must be a number that this server gave out")
+    if int(wanted) > current:
+        raise Failure(504, "Timeout", f"Too large resource version: {wanted}, current: {current}", retry_after=1)

@@ -13,6 +13,7 @@ from headrace.objects.registry import Served
 from headrace.objects.writing import Update
 from headrace.store.protocol import BadRequest, Cause, Deletion, Preconditions
 
+PROPAGATIONS = (None, "Background", "Foreground", "Orphan")
 BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 
@@ -24,6 +25,8 @@ async def evict(home: Home, served: Served, name: str, namespace: str, eviction:
     pod = decode(row.body)
     options = eviction.get("deleteOptions") or {}
     wanted = options.get("preconditions") or {}
+    if options.get("propagationPolicy") not in PROPAGATIONS or options.get("dryRun", ["All"]) != ["All"]:
+        raise BadRequest("deleteOptions: propagationPolicy must be Background, Foreground or Orphan, dryRun [All]")
     deletion = Deletion(
         Preconditions(wanted.get("uid"), wanted.get("resourceVersion")),
         options.get("propagationPolicy"),

@@ -120,7 +120,9 @@ def _resumed(served: Served, resume: str) -> tuple[int, Key | None]:
         return 0, None
     try:
         revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(resume))
-        return int(revision), Key(served.stored.resource, str(namespace), str(name))
+        if type(revision) is not int or not 0 <= revision < 2**63:
+            raise ValueError(f"{revision!r} is no revision")
+        return revision, Key(served.stored.resource, str(namespace), str(name))
     except (ValueError, TypeError) as error:
         raise BadRequest(f"continue key is not valid: {error}") from error
 
@@ -133,7 +135,7 @@ def watch_bodies(
     `take` gets what a commit changed while the reader waits for more; where it returns False, the reader gets it.
     """
     match = selection(served, labels, fields)
-    if since and not (since.isascii() and since.isdigit()):
+    if since and not (since.isascii() and since.isdigit() and len(since) < 19):
         raise BadRequest(
             f'resourceVersion: Invalid value: "{since}": strconv.ParseUint: parsing "{since}": invalid syntax'
         )

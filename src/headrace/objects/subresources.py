@@ -1,7 +1,7 @@
 """Requests that name a subresource (status, scale, resize, binding, eviction, finalize), and those that name none."""
 
 from headrace.api.objects import Object
-from headrace.objects import binding, eviction, reading, refusals, scaling, writing
+from headrace.objects import binding, decoding, eviction, reading, refusals, scaling, schemas, writing
 from headrace.objects.bodies import clone, decode
 from headrace.objects.home import Caller, Home
 from headrace.objects.patching import Patch
@@ -80,15 +80,16 @@ async def create(
     _check(served, subresource)
     if subresource == "scale":
         return await replace(home, served, name, namespace, body, subresource, caller)
+    if subresource not in schemas.SUBRESOURCE_BODIES:
+        raise NotFound("the server could not find the requested resource")
+    what = subresource.capitalize()
+    try:
+        body = decoding.decode(schemas.SUBRESOURCE_BODIES[subresource], body).object
+    except decoding.UndecodableError as error:
+        raise BadRequest(f'{what} in version "v1" cannot be handled as a {what}: {error}') from error
     given = body.setdefault("metadata", {}).setdefault("name", name)
     if given != name:
-        what = "Binding" if subresource == "binding" else "Eviction"
         raise BadRequest(f"name in URL does not match name in {what} object")
-    match subresource:
-        case "binding":
-            await binding.bind(home, served, name, namespace, body, caller)
-        case "eviction":
-            await eviction.evict(home, served, name, namespace, body, caller)
-        case _:
-            raise NotFound("the server could not find the requested resource")
+    act = binding.bind if subresource == "binding" else eviction.evict
+    await act(home, served, name, namespace, body, caller)
     return dict(SUCCESS)

@@ -49,14 +49,31 @@ def _read(groups: Iterable[Mapping[str, Any]]) -> Iterable[Known]:
 
 
 def by_word(known: Iterable[Known], word: str) -> Kind:
-    for each in known:
+    """Raises ClickException with the likeliest kind, or all of them."""
+    import difflib
+
+    there = list(known)
+    for each in there:
         if word.lower() in each.names:
             return each.kind
-    raise click.ClickException(f'the server has no resource type "{word}"; `kubectl api-resources` lists them')
+    meant = difflib.get_close_matches(word.lower(), sorted({name for each in there for name in each.names}), 1)
+    hint = (
+        f"did you mean {meant[0]}?" if meant else f"there are {', '.join(sorted({each.kind.plural for each in there}))}"
+    )
+    raise click.ClickException(f'the server has no resource type "{word}"; {hint}')
 
 
 def by_manifest(known: Iterable[Known], api_version: str, kind: str) -> Kind:
-    for each in known:
-        if each.kind.api_version == api_version and each.kind.kind == kind:
-            return each.kind
-    raise click.ClickException(f'no kind "{kind}" in version "{api_version}"; is its CustomResourceDefinition applied?')
+    """Raises ClickException with the version in which the kind is, the likeliest kind, or where kinds come from."""
+    import difflib
+
+    there = [each.kind for each in known]
+    for each in there:
+        if each.api_version == api_version and each.kind == kind:
+            return each
+    hint = "is its CustomResourceDefinition applied?"
+    if versions := sorted({each.api_version for each in there if each.kind == kind}):
+        hint = f"it is in {', '.join(versions)}"
+    elif meant := difflib.get_close_matches(kind, {each.kind for each in there}, 1):
+        hint = f"did you mean {meant[0]}?"
+    raise click.ClickException(f'no kind "{kind}" in version "{api_version}"; {hint}')

@@ -90,3 +90,21 @@ def test_the_report_reads_as_lines() -> None:
         "  cannot be had: claim default/c, request r",
         "  would do: claim default/c, request r with count 2",
     ]
+
+
+def either(name: str, **alternatives: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "firstAvailable": [{"name": each, **one["exactly"]} for each, one in alternatives.items()]}
+
+
+def test_a_request_one_of_whose_alternatives_has_devices_is_not_blamed_for_what_another_lacks() -> None:
+    gpu = either("gpu", many=want("", 5), few=want("", 2))
+    found = explained(case(gpus(4), claim(gpu, want("nic", kind="nic"))))
+    assert found.short().startswith("claim default/c, request nic: 0 of 4 devices left: 4 lost to ")
+
+
+def test_a_request_without_any_alternative_tells_what_each_of_them_lacks() -> None:
+    gpu = either("gpu", many=want("", 5), none=want("", 1, **selecting("false")))
+    assert explained(case(gpus(4), claim(gpu))).short() == (
+        "claim default/c, request gpu/many: 4 of 4 devices left, 5 needed; "
+        "claim default/c, request gpu/none: 0 of 4 devices left: 4 lost to the request's selector #0: false"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from headrace.cel.errors import CompileError
@@ -39,9 +40,13 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class RequestReport:
-    """One request or subrequest: what it needs of `devices` on the node, and what is `left` after the losses."""
+    """One request or subrequest: what it needs of `devices` on the node, and what is `left` after the losses.
+
+    `asked` is the request itself, the same for all its alternatives.
+    """
 
     request: str
+    asked: str
     needed: int | None
     devices: int
     left: int
@@ -50,6 +55,13 @@ class RequestReport:
     @property
     def is_short(self) -> bool:
         return self.left < (1 if self.needed is None else self.needed)
+
+    def short(self, losses: int) -> str:
+        most = sorted(self.losses, key=lambda loss: -loss.number)[:losses]
+        told = ", ".join(f"{loss.number} lost to {loss.reason}" for loss in most)
+        needed = f", {self.needed} needed" if self.left else ""
+        why = told or ("" if self.devices else "none on the node")
+        return f"{self.request}: {self.left} of {self.devices} devices left{needed}" + (f": {why}" if why else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +76,15 @@ class NodeReport:
     error: str | None
 
     def short(self) -> str:
-        """The first request that is short of devices, and what it lost most to; empty if it is something else."""
-        for request in self.requests:
-            if request.is_short:
-                lost = sorted(request.losses, key=lambda loss: -loss.number)[:SHORT_LOSSES]
-                told = ", ".join(f"{loss.number} lost to {loss.reason}" for loss in lost) or "none on the node"
-                return f"{request.request}: {request.left} of {request.devices} devices left: {told}"
+        """The first request that is short of devices, and what it lost most to; empty if it is something else.
+
+        One with alternatives is short where all of them are: then each is told, with its largest loss.
+        """
+        for _, group in groupby(self.requests, key=lambda each: each.asked):
+            alternatives = list(group)
+            if all(each.is_short for each in alternatives):
+                losses = SHORT_LOSSES if len(alternatives) == 1 else 1
+                return "; ".join(each.short(losses) for each in alternatives)
         return next(iter(self.constraints), "")
 
     def lines(self) -> Iterator[str]:
@@ -138,6 +153,7 @@ def _request(problem: Problem, want: Want, inventory: Inventory) -> tuple[Reques
     return (
         RequestReport(
             f"{problem.claim(want.claim)}, request {want.full_name}",
+            f"{problem.claim(want.claim)}, request {want.request}",
             None if want.is_all else want.count,
             len(problem.devices),
             left.bit_count(),

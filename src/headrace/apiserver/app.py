@@ -98,7 +98,12 @@ class App:
             # Before the lane: a body that trickles in must not hold a place that others wait for.
             limit = BODY_BYTES if request.plural else JOIN_BYTES
             body = exchange.whole_body(limit)
-            request.body = await bodies.read(exchange, header(b"content-length"), limit) if body is None else body
+            if body is None:
+                body = await bodies.read(exchange, header(b"content-length"), limit)
+                # Again: it came as slowly as its sender liked, who may have lost the right meanwhile.
+                request.identity = self._authenticator.identify(connection.certificate, authorization)
+                await self._authorizer.authorize(request)
+            request.body = body
         lane = lane_of(request)
         self._lanes.enter(lane)
         try:
@@ -120,6 +125,9 @@ class App:
         ):
             hangup = asyncio.create_task(_end_at_hangup(exchange, opened))
             try:
+                # A revocation ends the streams that are open: this one was not yet, while its beginning was read.
+                authorization = exchange.headers.get(b"authorization", b"").decode("latin-1")
+                self._authenticator.identify(exchange.connection.certificate, authorization)
                 first = b"" if stream.starts_at_once else await anext(pieces, b"")
                 exchange.begin_stream(stream.content_type)
                 if first:

@@ -77,6 +77,8 @@ def test_an_agent_joins_with_a_token_runs_pods_and_needs_it_only_once(server, tm
         assert "/cryptography/" not in mapped, "10 MB for as long as an agent runs"
     with agent(server, home, "--node-name", "node-b") as (process, _):
         wait_for("it is back without a token", lambda: "far away" in logs(server))
+        assert local("status", home) == f"a node agent runs in {home} (pid {process.pid}), whose server is elsewhere\n"
+        assert f"an agent runs here (pid {process.pid}), whose server is elsewhere" in local("doctor", home)
         assert "headrace is down; containers run on" in down(home, "--keep-containers")
         assert process.wait(timeout=30) == 0
     with agent(server, home, "--node-name", "node-b") as (process, _):
@@ -91,7 +93,11 @@ def test_an_agent_joins_with_a_token_runs_pods_and_needs_it_only_once(server, tm
 
 
 def down(directory, *options):
-    command = [sys.executable, "-m", "headrace.cli", "down", "--data-dir", str(directory), *options]
+    return local("down", directory, *options)
+
+
+def local(what, directory, *options):
+    command = [sys.executable, "-m", "headrace.cli", what, "--data-dir", str(directory), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=90).stdout
 
 

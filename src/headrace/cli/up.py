@@ -330,14 +330,19 @@ def status(data_dir: str | None, output: str) -> None:
     """Show whether headrace runs here, what it serves and which nodes it has. Exit code 1 when it does not run."""
     from headrace.api.kinds import NODE
     from headrace.serve.announcement import announced
+    from headrace.serve.sole import lone_agent
 
     directory = data_directory(data_dir)
     running = announced(directory)
     if running is None:
+        agent = lone_agent(directory)
         if output != "table":
-            click.echo(json.dumps({"running": False, "dataDir": str(directory)}))
-            sys.exit(1)
-        raise click.ClickException(f"headrace does not run in {directory}; `headrace up` starts it")
+            click.echo(json.dumps({"running": False, "dataDir": str(directory), "agentPid": agent}))
+            sys.exit(1 if agent is None else 0)
+        if agent is None:
+            raise click.ClickException(f"headrace does not run in {directory}; `headrace up` starts it")
+        click.echo(f"a node agent runs in {directory} (pid {agent}), whose server is elsewhere")
+        return
     found: dict[str, Any] = {
         "running": True,
         "dataDir": str(directory),

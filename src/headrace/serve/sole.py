@@ -78,6 +78,14 @@ def agent_in(directory: Path) -> int | None:
         os.close(file)
 
 
+def lone_agent(directory: Path) -> int | None:
+    """The pid of an agent there or in `agent/`, whose server has never run there. Raises PermissionError likewise."""
+    if (directory / "headrace.db").exists():
+        return None
+    here = agent_in(directory)
+    return agent_in(directory / "agent") if here is None else here
+
+
 def copy_refusal(directory: Path) -> str:
     """Why no agent may work there: it is a copy of a directory whose agent runs. Empty where it is not."""
     try:

@@ -14,7 +14,7 @@ import click
 from headrace.cli.connection import Target, connected, targeted
 from headrace.cli.doctor import findings
 from headrace.cli.doctor.findings import Finding, Level
-from headrace.cli.places import served_directory
+from headrace.cli.places import data_directory, served_directory
 
 LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")
 COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -52,12 +52,20 @@ def doctor(output: str, target: Target) -> None:
 
 
 async def _everything(target: Target) -> list[Finding]:
+    from headrace.serve.sole import lone_agent
+
     found = [*_local(target)]
     try:
         async with connected(target) as (client, _):
             found.extend([each async for each in _served(client)])
     except click.ClickException as failed:
         remedy = "Start it: `headrace up`; its log says why it ended"
+        if (agent := lone_agent(data_directory(target.data_dir))) is not None and not target.kubeconfig:
+            told = f"not looked at: an agent runs here (pid {agent}), whose server is elsewhere"
+            return [
+                *found,
+                Finding("warn", "server", told, "Run `headrace doctor` there, or name its --kubeconfig here"),
+            ]
         if failed.message.startswith("Unauthorized"):
             remedy = (
                 "Name another --kubeconfig. Who lies in the data directory gets a new one when the server starts again"

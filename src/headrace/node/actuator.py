@@ -124,6 +124,8 @@ class Actuator:
             except ApplyFailed as error:
                 self._is_open = self._is_open or not error.answered
                 kept = "the previous limits are in force" if error.restored else "the new ones may be half applied"
+                if not error.answered:
+                    kept += ", and the change may take effect yet"
                 self.problem = Problem("Error", f"{error}; {kept}")
                 self.actual = await self._reread()
             except Exception as error:  # a runtime that is gone, say: one container's trouble is not the agent's

@@ -138,14 +138,20 @@ async def test_memory_in_use_is_said_with_both_amounts_and_tried_again():
     running.cancel()
 
 
-@pytest.mark.parametrize(("restored", "words"), [(True, "the previous limits are in force"), (False, "half applied")])
-async def test_a_failed_change_says_what_is_in_force(restored, words):
+@pytest.mark.parametrize(
+    ("restored", "answered", "words"),
+    [
+        (True, True, "the previous limits are in force"),
+        (False, True, "the new ones may be half applied"),
+        (True, False, "the previous limits are in force, and the change may take effect yet"),
+    ],
+)
+async def test_a_failed_change_says_what_is_in_force(restored, answered, words):
     runtime, actuator, _ = await started(BIG)
-    runtime.apply_error = ApplyFailed("write /sys/fs/cgroup: no", restored=restored)
+    runtime.apply_error = ApplyFailed("write /sys/fs/cgroup: no", restored=restored, answered=answered)
     actuator.aim(SMALL, 2)
     await actuator.converge()
-    assert actuator.problem.message.startswith("write /sys/fs/cgroup: no; ")
-    assert words in actuator.problem.message
+    assert actuator.problem.message == f"write /sys/fs/cgroup: no; {words}"
     assert actuator.actual == BIG
 
 

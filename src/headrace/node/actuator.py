@@ -123,10 +123,7 @@ class Actuator:
                 self.problem = Problem("Error", f"what is in force cannot be read: {error}")
             except ApplyFailed as error:
                 self._is_open = self._is_open or not error.answered
-                kept = "the previous limits are in force" if error.restored else "the new ones may be half applied"
-                if not error.answered:
-                    kept += ", and the change may take effect yet"
-                self.problem = Problem("Error", f"{error}; {kept}")
+                self.problem = Problem("Error", f"{error}; {_outcome(error)}")
                 self.actual = await self._reread()
             except Exception as error:  # a runtime that is gone, say: one container's trouble is not the agent's
                 self.is_read = False
@@ -160,6 +157,11 @@ class Actuator:
         except Exception:  # the problem at hand is told already
             self.is_read = False
             return self.actual
+
+
+def _outcome(failed: ApplyFailed) -> str:
+    kept = "the previous limits are in force" if failed.restored else "the new ones may be half applied"
+    return kept if failed.answered else f"{kept}, and the change may take effect yet"
 
 
 def _drift(found: Limits, limits: Limits) -> str:

@@ -8,7 +8,6 @@ from headrace.objects.strategies import STRATEGIES
 from headrace.objects.strategies.events import EventStrategy
 from headrace.objects.strategy import Strategy
 
-POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS_EVENT = Kind("events.k8s.io", "v1", "Event", "events")
 _RBAC = "rbac.authorization.k8s.io"
 ROLE = Kind(_RBAC, "v1", "Role", "roles")
@@ -56,7 +55,7 @@ def built_in_kinds() -> list[Served]:
         _built_in(kinds.HORIZONTAL_POD_AUTOSCALER, ("hpa",), ("status",), _ALL),
         _built_in(kinds.LEASE),
         _built_in(kinds.PRIORITY_CLASS, ("pc",)),
-        _built_in(POD_DISRUPTION_BUDGET, ("pdb",), ("status",)),
+        _built_in(kinds.POD_DISRUPTION_BUDGET, ("pdb",), ("status",)),
         _built_in(kinds.DEVICE_CLASS),
         _built_in(kinds.RESOURCE_SLICE),
         _built_in(kinds.RESOURCE_CLAIM, (), ("status",)),

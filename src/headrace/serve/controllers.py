@@ -22,6 +22,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.manager import ControllerManager
 from headrace.runtime.metrics import ControllerMetrics
 from headrace.scheduling.controller import Scheduler
+from headrace.workloads.budgets import DisruptionBudgets
 from headrace.workloads.events import EventTTL
 from headrace.workloads.garbage import GarbageCollector
 from headrace.workloads.namespaces import NamespaceDeletion
@@ -77,4 +78,5 @@ def embedded_controllers(
     manager.add(NamespaceDeletion(informers, store, lambda: (each.kind for each in store.registry.at_rest()), owned))
     manager.add(PodCollector(informers, store, clock))
     manager.add(EventTTL(informers, store))
+    manager.add(DisruptionBudgets(informers))
     return manager

@@ -17,11 +17,13 @@ from headrace.node.launch import log_path
 from headrace.node.logs import LogQuery, read
 from headrace.node.pods import Pods
 from headrace.node.refusal import Refused
+from headrace.node.registration import words_of
 from headrace.node.resize_service import ResizeService
 from headrace.node.samples import Outgoing
 from headrace.node.states import States
 from headrace.runtime.backoff import Backoff
 from headrace.runtime.clock import Clock
+from headrace.store.protocol import Unauthorized
 from headrace.wire.generated import agents_pb2 as wire
 from headrace.wire.generated.agents_pb2_grpc import AgentsStub
 
@@ -96,7 +98,10 @@ class Stream:
                     self._backoff.succeeded("")
                     self._take(message, outbox, tasks)
             except grpc.aio.AioRpcError as error:
-                self._log.warning("stream ended", code=error.code().name, error=error.details())
+                told = error.details() or ""
+                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    told = words_of(Unauthorized(told), self._node)
+                self._log.warning("stream ended", code=error.code().name, error=told)
             finally:
                 telling.cancel()
                 if sending is not None:

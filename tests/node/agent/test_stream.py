@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 import structlog
+import structlog.testing
 
 from headrace.apiserver.agent_streams import AgentConnection, AgentRefused, AgentStreams
 from headrace.apiserver.nodes import LogOptions
@@ -78,6 +79,42 @@ class Joined:
         return len(self.stream._requests)
 
 
+def streaming(directory, states):
+    return Stream(
+        "node-a",
+        "0",
+        lambda: grpc.aio.insecure_channel(f"unix://{directory}/s"),
+        {},
+        states,
+        Resize(),
+        directory=directory,
+        clock=LoopClock(time.time),
+        backoff=Backoff(lambda: 0.5, 0.01, 0.1),
+        log=LOG,
+    )
+
+
+class Refusing(AgentsServicer):
+    async def Connect(self, messages, context):
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Unauthorized")
+        yield
+
+
+async def test_a_node_that_was_revoked_is_told_how_to_come_back():
+    with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp") as name, structlog.testing.capture_logs() as told:
+        server = grpc.aio.server()
+        add_AgentsServicer_to_server(Refusing(), server)
+        server.add_insecure_port(f"unix://{name}/s")
+        await server.start()
+        task = asyncio.create_task(streaming(Path(name), nothing_known()).run())
+        await so(lambda: told)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await server.stop(0)
+    assert told[0]["event"] == "stream ended"
+    assert "`headrace token create --node node-a`" in told[0]["error"]
+
+
 @asynccontextmanager
 async def joined():
     with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp") as name:
@@ -89,18 +126,7 @@ async def joined():
         await server.start()
         states = nothing_known()
         states.put(ContainerState(ID, "u", "main", "running", 1, 1, 0.0))
-        stream = Stream(
-            "node-a",
-            "0",
-            lambda: grpc.aio.insecure_channel(f"unix://{directory}/s"),
-            {},
-            states,
-            Resize(),
-            directory=directory,
-            clock=LoopClock(time.time),
-            backoff=Backoff(lambda: 0.5, 0.01, 0.1),
-            log=LOG,
-        )
+        stream = streaming(directory, states)
         task = asyncio.create_task(stream.run())
         await so(lambda: streams.connected() == ["node-a"])
         try:

@@ -8,7 +8,7 @@ from headrace.api.objects import Object
 from headrace.api.resting import Resting
 from headrace.objects.bodies import decode
 from headrace.objects.conditions import set_condition
-from headrace.objects.crd import defaults, structural
+from headrace.objects.crd import defaults, protected, structural
 from headrace.objects.strategy import Strategy
 from headrace.objects.validation import names
 from headrace.objects.validation.errors import FieldErrors
@@ -83,6 +83,7 @@ class DefinitionStrategy(Strategy):
         _stored((obj.get("status") or {}).get("storedVersions") or [], versions, errors)
         if spec["conversion"].get("strategy") != "None":
             errors.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy", ""), ("None",))
+        protected.check(obj, old, errors)
         if old is not None:
             self.validate_update(obj, old, errors)
 

@@ -70,6 +70,7 @@ class AgentsService(AgentsServicer):
             said = f"hello.node {first.hello.node!r}: must be the certificate's, {identity.node!r}"
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
             return
+        await self._callers.identity(context, "node")  # again: it said hello when it liked, maybe after its revocation
         connection = AgentConnection(identity.node, first.hello.version, self._agents.samples)
         self._agents.connect(connection)
         receiving = asyncio.create_task(connection.receive(messages), name=f"agent {identity.node}")

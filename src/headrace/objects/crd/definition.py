@@ -39,7 +39,8 @@ class DefinitionStrategy(Strategy):
     def admit_change(self, rows: Rows, obj: Object, old: Object, now: str) -> None:
         status = obj.setdefault("status", {})
         stored, current = status.get("storedVersions") or [], storage_version(obj)
-        status["storedVersions"] = stored if not current or current in stored else [*stored, current]
+        has_one = any(each.get("storage") for each in obj["spec"].get("versions") or ())
+        status["storedVersions"] = [*stored, current] if has_one and current not in stored else stored
         _accept(rows, obj, now)
 
     def mark_deleting(self, obj: Object, now: str) -> None:

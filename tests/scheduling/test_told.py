@@ -1,15 +1,33 @@
 """Pods that are not placed are told why and looked at again, whatever went wrong on the way."""
 
+from pathlib import Path
+
 import pytest
 
 from headrace.api.kinds import DEVICE_CLASS, EVENT, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from headrace.devices.driver.simulated import SimulatedGpus
+from headrace.objects.local import Caller
 from headrace.store.protocol import Deletion, Forbidden, Unavailable
 from tests.runtime.home import open_store
-from tests.scheduling.scene import add_node, claim, example, node, pod, scheduled, settle, where, why, with_devices
+from tests.scheduling.scene import (
+    add_node,
+    claim,
+    example,
+    given,
+    node,
+    pod,
+    scheduled,
+    settle,
+    where,
+    why,
+    with_claim,
+    with_devices,
+)
 
 pytestmark = pytest.mark.looptime
 
 NOW = Deletion(grace_seconds=0)
+PROFILE = 'device.attributes["gpu.example.com"].profile == "%s"'
 
 
 async def test_a_pod_that_the_ledger_refuses_on_every_node_is_told_so_and_placed_when_one_is_free():
@@ -113,3 +131,30 @@ async def test_a_pod_that_shares_a_claim_is_looked_at_again_when_the_first_one_g
         unwritable.open = True
         await settle()
         assert await where(store, "second") == "node-a"
+
+
+async def test_a_partition_whose_counters_are_still_used_is_left_out_and_given_when_the_other_pod_has_ended():
+    """The claim of the whole GPU is cleared by hand while its Pod runs."""
+    async with scheduled() as store:
+        await add_node(store, node("node-a"))
+        await store.create(DEVICE_CLASS, example("device-class.yaml")[0])
+        driver = SimulatedGpus("node-a", Path("cdi"), "partitions")
+        [pool] = driver.pools()
+        gpu = [each for each in pool.devices if each["attributes"]["parent"]["string"] == "gpu-0"]
+        for name, part in (("counters", {"sharedCounters": pool.counters[:1]}), ("devices", {"devices": gpu})):
+            of = {"name": "node-a", "generation": 1, "resourceSliceCount": 2}
+            spec = {"driver": driver.name, "nodeName": "node-a", "pool": of, **part}
+            await store.create(RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
+        whole, half = ({"selectors": [{"cel": {"expression": PROFILE % each}}]} for each in ("full", "half"))
+        await with_claim(store, "whole", **whole)
+        await settle()
+        assert await given(store, "whole") == ["gpu-0"]
+        cleared = {"status": {"allocation": None, "reservedFor": None}}
+        await store.patch(RESOURCE_CLAIM, "whole", "default", fields=cleared, subresource="status")
+        await with_claim(store, "half", **half)
+        await settle()
+        assert "cannot allocate all claims" in (await why(store, "pod-half") or "")
+        agent = store.acting_as(Caller(user="system:node:node-a"))
+        await agent.delete(POD, "pod-whole", "default", NOW)
+        await settle()
+        assert await where(store, "pod-half") == "node-a"

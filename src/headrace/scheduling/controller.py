@@ -326,7 +326,8 @@ class Scheduler:
         self.view.forget(key)
         if isinstance(action, Patch) and action.kind == RESOURCE_CLAIM:
             results = action.fields["status"]["allocation"]["devices"]["results"]
-            taken = [each for each in results if _path(each) in refusal.shortfall.missing]
+            devices = {name.partition(" ")[0] for name in refusal.shortfall.missing}  # short, or short of capacity
+            taken = [each for each in results if _path(each) in devices]
             self.view.withhold(taken, refusal.shortfall.holders[0] if refusal.shortfall.holders else "others")
             self._ask_again_at = self._clock.monotonic() + WITHHELD_SECONDS
             return (Again(WITHHELD_SECONDS),)

@@ -375,6 +375,23 @@ async def test_a_silent_node_is_unknown_after_forty_seconds_and_its_pods_leave_a
         assert "deletionTimestamp" not in (await store.get(POD, "stays", "default"))["metadata"]
 
 
+async def test_a_node_that_was_replaced_unseen_is_given_its_time_to_be_heard_of():
+    store = await a_store()
+    manager = watching_nodes(store)
+    lifecycle = NodeLifecycle(manager.informers, LoopClock(wall))
+    async with running(manager):
+        await a_node(store)
+        await asyncio.sleep(30)
+        await lifecycle.observe("node-a")
+        await asyncio.sleep(30)
+        before = await store.get(NODE, "node-a")
+        after = {**before, "metadata": {**before["metadata"], "uid": "another"}}
+        assert list(lifecycle.sources[0].keys(before, after)) == ["node-a"]
+        seen = await lifecycle.observe("node-a")
+    assert seen is not None
+    assert seen.silent_seconds == 0
+
+
 async def test_a_node_that_comes_back_is_freed_of_its_taints():
     store = await a_store()
     await a_node(store)

@@ -47,10 +47,9 @@ class NodeLifecycle:
         )
 
     def _node_changed(self, before: Object | None, after: Object | None) -> Iterable[str]:
-        if after is None:
-            self._heard.pop(name_of(before or {}), None)
-            return ()
-        return (name_of(after),)
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            self._heard.pop(name_of(before), None)  # of another node under its name nothing was heard yet
+        return (name_of(after),) if after is not None else ()
 
     def _tainted_node_of_new_pod(self, before: Object | None, after: Object | None) -> Iterable[str]:
         """A Pod that has just been bound may have to leave again, where there is a taint."""

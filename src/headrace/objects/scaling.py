@@ -54,7 +54,7 @@ async def change(
             errors = FieldErrors()
             errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise refusals.invalid(served.kind, name, errors)
-        write(obj, paths.spec_replicas, replicas)
+        _write(served, obj, paths.spec_replicas, replicas)
         return obj
 
     changed = await writing.update(home, served, Update(name, namespace, apply, version), caller)
@@ -78,10 +78,16 @@ def read(obj: Object, path: tuple[str, ...]) -> Any:
     return value
 
 
-def write(obj: Object, path: tuple[str, ...], value: Any) -> None:
-    for part in path[:-1]:
-        obj = obj.setdefault(part, {})
-    obj[path[-1]] = value
+def _write(served: Served, obj: Object, path: tuple[str, ...], value: Any) -> None:
+    """Raises Invalid where a custom object has something else on the way."""
+    inner: Any = obj
+    for at, part in enumerate(path[:-1], 1):
+        inner = inner.setdefault(part, {})
+        if not isinstance(inner, dict):
+            errors = FieldErrors()
+            errors.invalid(".".join(path[:at]), inner, "must be an object, to hold the replicas")
+            raise refusals.invalid(served.kind, obj["metadata"]["name"], errors)
+    inner[path[-1]] = value
 
 
 def selector_text(selector: dict[str, Any]) -> str:

@@ -120,6 +120,8 @@ class Client:
             auto_decompress=True,
             trace_configs=[watching(self._patience)] if self._patience is not None else None,
         )
+        # Else it repeats a DELETE or PUT by itself when a kept connection is lost, whether it was done or not.
+        session._retry_connection = False
         if self._session is not None:
             self._before.append(self._session)
         self._session = _Session(session, credential.certificate_pem)

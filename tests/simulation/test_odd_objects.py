@@ -222,7 +222,8 @@ def damaged(obj, torn):
 
 async def put_good(store):
     """What the controllers have work with."""
-    for name, taints in (("good", ()), ("leaving", [{"key": "repair", "effect": "NoExecute"}])):
+    repair = [{"key": "repair", "effect": "NoExecute"}]
+    for name, taints in (("good", ()), ("leaving", repair), ("leaving-too", repair)):  # nothing odd is on the last
         capacity = {"cpu": "64", "memory": "64Gi", "pods": "5000"}
         await store.create(
             kinds.NODE, {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"capacity": capacity}}
@@ -246,13 +247,13 @@ async def put_good(store):
 
 async def breathing(store):
     """The nodes' leases are renewed, as their agents would."""
-    for name in ("good", "leaving"):
+    for name in ("good", "leaving", "leaving-too"):
         await store.create(
             kinds.LEASE, {"metadata": {"name": name}, "spec": {"renewTime": to_micro_time(wall())}}, "kube-node-lease"
         )
     while True:
         await asyncio.sleep(10)
-        for name in ("good", "leaving"):
+        for name in ("good", "leaving", "leaving-too"):
             fields = {"spec": {"renewTime": to_micro_time(wall())}}
             await store.patch(kinds.LEASE, name, "kube-node-lease", fields=fields)
 
@@ -326,7 +327,7 @@ async def work(store, monitoring):
     )
     await pod(store, "web")
     await pod(store, "device", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
-    await pod(store, "tainted", nodeName="leaving")
+    await pod(store, "tainted", nodeName="leaving-too")
     await pod(store, "orphan", nodeName="never-was")
     reservation = {
         "node": "good",

@@ -164,7 +164,7 @@ async def test_a_server_that_goes_without_a_word_while_it_is_waited_for_is_told_
         asked = asyncio.create_task(client.request(method, "/x"))
         await eventually(lambda: server.connections)
         listening.close()
-        with pytest.raises(Unreachable, match="Connect call failed|Connection refused"):
+        with pytest.raises(Unreachable, match=r"Connect call failed|Connection refused"):
             await asked
     assert server.connections == 1
     server.goes_on.set()

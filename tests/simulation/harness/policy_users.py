@@ -53,7 +53,7 @@ class PolicyUsers:
             "onInsufficient": self._random.choice(("Reject", "Defer", "Clamp")),
         }
         if self._random.random() < 0.4:
-            spec["quota"] = {"cpu": "3"}
+            spec["quota"] = {"cpu": "2"}
         return spec
 
     async def change_mode(self) -> None:

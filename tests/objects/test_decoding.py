@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.api.kinds import POD, SECRET
+from headrace.api.kinds import POD, RESOURCE_SLICE, SECRET
 from headrace.objects import formats, schemas
 from headrace.objects.decoding import UndecodableError, decode
 
@@ -27,6 +27,8 @@ def read(obj: dict[str, Any]) -> dict[str, Any]:
         ({"resources": {"limits": {"cpu": "0.5"}}}, "resources", {"limits": {"cpu": "500m"}}),
         ({"resources": {"limits": {"cpu": 2}}}, "resources", {"limits": {"cpu": "2"}}),
         ({"resources": {"limits": {"memory": "1024Mi"}}}, "resources", {"limits": {"memory": "1Gi"}}),
+        ({"resources": {"limits": {"memory": "1.0000001"}}}, "resources", {"limits": {"memory": "1001m"}}),
+        ({"resources": {"requests": {"cpu": "-100u"}}}, "resources", {"requests": {"cpu": "-1m"}}),
         ({"resources": {"limits": {}}}, "resources", {}),
         ({"ports": [{"containerPort": 80}]}, "ports", [{"containerPort": 80, "protocol": "TCP"}]),
         ({"stdin": True}, "stdin", True),
@@ -35,6 +37,8 @@ def read(obj: dict[str, Any]) -> dict[str, Any]:
         "a quantity becomes canonical",
         "a number is a quantity",
         "binary too",
+        "an amount of resources is rounded up to thousandths",
+        "and away from zero",
         "an empty map goes",
         "a default is written",
         "what was said stays",
@@ -47,6 +51,20 @@ def test_what_is_kept_becomes_canonical(given: dict[str, Any], part: str, expect
 @pytest.mark.parametrize("given", [{"args": []}, {"args": None}, {"stdin": False}, {"workingDir": ""}, {"env": None}])
 def test_what_go_leaves_out_is_left_out(given: dict[str, Any]) -> None:
     assert read(container(**given)).keys() == {"name", "resources"}
+
+
+def test_a_quantity_that_is_no_pointer_is_always_written() -> None:
+    source = {"resourceFieldRef": {"resource": "limits.cpu"}}
+    assert read(container(env=[{"name": "CPU", "valueFrom": source}]))["env"][0]["valueFrom"] == {
+        "resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}
+    }
+
+
+def test_amounts_of_devices_keep_what_they_are_given() -> None:
+    spec = {"pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "driver": "d.example.com"}
+    devices = [{"name": "a", "capacity": {"memory": {"value": "100u"}}}]
+    found = decode(schemas.name_of_kind(RESOURCE_SLICE), {"spec": {**spec, "nodeName": "n", "devices": devices}}).object
+    assert found["spec"]["devices"] == devices
 
 
 def test_a_zero_that_a_pointer_holds_is_kept() -> None:

@@ -18,6 +18,7 @@ from headrace.objects.schemas import (
     always_written,
     bare,
     fits,
+    is_resource_list,
     keeps_default,
     reference,
     resolve,
@@ -132,6 +133,8 @@ class _Reader:
             if item is None:
                 continue
             read = self.value(known, item, at, f"{fields}.{key}" if fields else key, short)
+            if is_resource_list(name, known):
+                read = {resource: formats.milli_quantity(text) for resource, text in read.items()}
             if read or key in required or keeps_default(name, known) or _keeps_zero(known):
                 result[key] = read
         for key in always_written(name):

@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -23,6 +24,21 @@ _RFC3339 = re.compile(
 def quantity(text: str) -> str:
     """The canonical text. Raises InvalidQuantity."""
     return str(parse(text))
+
+
+@lru_cache(maxsize=4096)
+def milli_quantity(text: str) -> str:
+    """The canonical text of the amount in thousandths, rounded away from zero. Raises InvalidQuantity."""
+    read = parse(text)
+    thousandths = -(-abs(read.nano) // 10**6)
+    return str(replace(read, nano=thousandths * 10**6 if read.nano >= 0 else -thousandths * 10**6))
+
+
+def is_milli_quantity(text: str) -> bool:
+    try:
+        return milli_quantity(text) == text
+    except InvalidQuantity:
+        return False
 
 
 def is_quantity(text: str) -> bool:
@@ -112,6 +128,7 @@ def _is_base64(character: str) -> bool:
 
 FORMATS: dict[str, Callable[[str], bool]] = {
     "quantity": is_quantity,
+    "milli-quantity": is_milli_quantity,
     "time": is_time,
     "micro-time": is_micro_time,
     "go-base64": is_go_base64,

@@ -14,6 +14,7 @@ from headrace.objects.formats import FORMATS
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+CORE = "io.k8s.api.core.v1."
 POINTER = "x-go-pointer"
 """Marks fields that are pointers in Go: they keep a zero that was said, where others lose it."""
 POD_STATUS = "io.k8s.api.core.v1.PodStatus"
@@ -36,8 +37,9 @@ Schema = dict[str, Any]
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "number": 0}
 """What Go leaves out of optional fields that are no pointers."""
 
+_MILLI: Schema = {"type": "string", "format": "milli-quantity"}
 _LEAVES: dict[str, Schema] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
+    QUANTITY: {"type": "string", "format": "quantity"},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
         "type": ["integer", "string"],
         "minimum": -(2**31),
@@ -78,7 +80,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 @cache
 def always_written(name: str) -> tuple[str, ...]:
-    """The fields of a struct that Go writes even when they were left out: those with a default, and structs in it.
+    """The fields of a struct that Go writes even when they were left out: those with a default, quantities, structs.
 
     Whole objects are left out, so that the test of `fits` stays quick for what clients send: see `parts_of`.
     """
@@ -89,13 +91,22 @@ def always_written(name: str) -> tuple[str, ...]:
         field
         for field, value in schema.get("properties", {}).items()
         if (keeps_default(name, value) and (value["default"] != {} or "properties" in resolve(value)))
-        or (field in schema.get("required", ()) and reference(value) == QUANTITY and not value.get(POINTER))
+        or (reference(value) == QUANTITY and not value.get(POINTER))
     )
 
 
 def keeps_default(name: str, field: Schema) -> bool:
     """Whether a field of the struct `name` is written with its default."""
     return "default" in field and name not in _NAMELESS
+
+
+def is_resource_list(name: str, field: Schema) -> bool:
+    """Whether a field of the struct `name` is a ResourceList, whose quantities are rounded up to thousandths.
+
+    Source: SetDefaults_ResourceList of the core group; the maps of other groups keep what they are given.
+    """
+    inner = field.get("additionalProperties")
+    return name.startswith(CORE) and isinstance(inner, dict) and reference(inner) == QUANTITY
 
 
 @cache
@@ -220,7 +231,7 @@ def _strict(schema: Schema, name: str = "") -> Any:
         case "object" if "properties" in schema:
             required = schema.get("required", ())
             fields = {
-                field: _field(value, field in required or keeps_default(name, value))
+                field: _field(value, field in required or keeps_default(name, value), is_resource_list(name, value))
                 for field, value in schema["properties"].items()
             }
             always = list(always_written(name))
@@ -241,8 +252,8 @@ def _strict(schema: Schema, name: str = "") -> Any:
     return True
 
 
-def _field(schema: Schema, kept_when_empty: bool) -> Any:
-    strict = _strict(schema)
+def _field(schema: Schema, kept_when_empty: bool, is_resource_list: bool) -> Any:
+    strict = {"type": "object", "additionalProperties": _MILLI} if is_resource_list else _strict(schema)
     if kept_when_empty or not isinstance(strict, dict):
         return strict
     if strict.get("type") == "array":

@@ -28,7 +28,8 @@ _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 def check(schema: Schema, path: str, errors: FieldErrors, level: str = "root") -> None:
     """Find what keeps a schema from being structural."""
     kind = schema.get("type", "")
-    if kind == "array" and not isinstance(schema.get("items"), (dict, list)):
+    items = schema.get("items")
+    if kind == "array" and not (isinstance(items, dict) or (isinstance(items, list) and items)):
         errors.required(f"{path}.items", "must be specified")
     for name in schema.keys() & set(_UNSUPPORTED):
         errors.forbidden(f"{path}.{name}", f"{name} is not supported")

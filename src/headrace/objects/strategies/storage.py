@@ -1,6 +1,6 @@
 """PersistentVolumeClaims, stored only: nothing here provisions or protects a volume."""
 
-from headrace.api.objects import Object
+from headrace.api.objects import Fields, Object
 from headrace.api.quantity import parse
 from headrace.objects.strategy import Strategy
 from headrace.objects.validation import names
@@ -41,12 +41,12 @@ class ClaimStrategy(Strategy):
             errors.invalid("spec.resources[storage]", storage, "must be greater than zero")
 
     def validate_update(self, obj: Object, old: Object, errors: FieldErrors) -> None:
-        if _storage(obj) < _storage(old):
+        if _requested(obj) < _requested(old) and _requested(obj) <= _capacity(old):
             words = "field can not be less than status.capacity"
             errors.forbidden("spec.resources.requests.storage", words)
         if obj["spec"]["volumeMode"] != old["spec"].get("volumeMode"):
             errors.invalid("volumeMode", obj["spec"]["volumeMode"], names.FIELD_IMMUTABLE)
-        if obj["spec"] != old["spec"]:
+        if _fixed(obj, old) != _fixed(old, old):
             errors.forbidden(
                 "spec",
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
@@ -54,6 +54,21 @@ class ClaimStrategy(Strategy):
             )
 
 
-def _storage(claim: Object) -> int:
+def _requested(claim: Object) -> int:
     requests = (claim["spec"].get("resources") or {}).get("requests") or {}
     return parse(requests.get("storage", "0")).nano
+
+
+def _capacity(claim: Object) -> int:
+    return parse(((claim.get("status") or {}).get("capacity") or {}).get("storage", "0")).nano
+
+
+def _fixed(claim: Object, old: Object) -> Fields:
+    """What nobody may change in the spec: a bound claim may grow, and get another class of attributes."""
+    spec: Fields = claim["spec"]
+    if (old.get("status") or {}).get("phase") != "Bound":
+        return spec
+    resources = spec.get("resources") or {}
+    requests = {name: amount for name, amount in (resources.get("requests") or {}).items() if name != "storage"}
+    left = {name: value for name, value in spec.items() if name != "volumeAttributesClassName"}
+    return {**left, "resources": {**resources, "requests": requests}}

@@ -134,14 +134,12 @@ def test_a_claim_goes_its_whole_way_under_a_real_kubelet(
         # A kubelet that starts removes the slices of its node: they are published anew, of no older generation.
         before = slices(plane)
         kubelet.restart()
-        until("the slices again", lambda: [each["spec"]["pool"]["generation"] for each in slices(plane)], log)
-        until(
-            "a slice of its own",
-            lambda: slices(plane) and slices(plane)[0]["metadata"]["uid"] != before[0]["metadata"]["uid"],
-            log,
+        old = {each["metadata"]["uid"] for each in before}
+        again = until(
+            "a slice of its own", lambda: [each for each in slices(plane) if each["metadata"]["uid"] not in old], log
         )
-        assert slices(plane)[0]["spec"]["pool"]["generation"] >= before[0]["spec"]["pool"]["generation"]
-        assert slices(plane)[0]["metadata"]["name"] == before[0]["metadata"]["name"]
+        assert again[0]["spec"]["pool"]["generation"] >= before[0]["spec"]["pool"]["generation"]
+        assert again[0]["metadata"]["name"] == before[0]["metadata"]["name"]
 
         kubectl(plane, "delete", "pod", "user", "--timeout=60s")
         until("unprepared", lambda: not list((kubelet.directory / "cdi").iterdir()), log)

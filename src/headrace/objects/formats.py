@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from headrace.api.quantity import InvalidQuantity, parse
+from headrace.api.quantity import parse
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 _MICRO_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z", re.ASCII)
@@ -34,18 +34,19 @@ def milli_quantity(text: str) -> str:
     return str(replace(read, nano=thousandths * 10**6 if read.nano >= 0 else -thousandths * 10**6))
 
 
-def is_milli_quantity(text: str) -> bool:
-    try:
-        return milli_quantity(text) == text
-    except InvalidQuantity:
-        return False
+def _canonical(reader: Callable[[str], str]) -> Callable[[str], bool]:
+    """The test that `reader` takes a text and leaves it as it is."""
+
+    def test(text: str) -> bool:
+        try:
+            return reader(text) == text
+        except ValueError:
+            return False
+
+    return test
 
 
-def is_quantity(text: str) -> bool:
-    try:
-        return quantity(text) == text
-    except InvalidQuantity:
-        return False
+is_quantity = _canonical(quantity)
 
 
 def format_time(seconds: float) -> str:
@@ -115,21 +116,14 @@ def go_base64(text: str) -> str:
     return base64.b64encode(decoded).decode()
 
 
-def is_go_base64(text: str) -> bool:
-    try:
-        return go_base64(text) == text
-    except ValueError:
-        return False
-
-
 def _is_base64(character: str) -> bool:
     return character.isascii() and (character.isalnum() or character in "+/=")
 
 
 FORMATS: dict[str, Callable[[str], bool]] = {
     "quantity": is_quantity,
-    "milli-quantity": is_milli_quantity,
+    "milli-quantity": _canonical(milli_quantity),
     "time": is_time,
     "micro-time": is_micro_time,
-    "go-base64": is_go_base64,
+    "go-base64": _canonical(go_base64),
 }

@@ -1,5 +1,7 @@
 """The one place that carries actions out. It decides nothing: it writes, and says what was written."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.api.kinds import RESOURCE_CLAIM, Kind
@@ -48,12 +50,24 @@ async def perform(store: Store, action: Writing) -> Written | None:
                 return None
 
 
-async def _patch(store: Store, patch: Patch) -> Object:
-    """A resize that the API server refuses (a quota, a LimitRange, a rule of Pods) is as final as a ledger's answer.
+@contextmanager
+def _refused_for_good(applies: bool) -> Iterator[None]:
+    """What the API server refuses of such a write (a quota, a LimitRange, a rule) is as final as a ledger's answer.
 
     So it is raised as one, in the server's own words.
     """
     try:
+        yield
+    except Unauthorized:
+        raise
+    except (Forbidden, Invalid, BadRequest) as no:
+        if not applies:
+            raise
+        raise Refused(Shortfall({}, words=str(no))) from no
+
+
+async def _patch(store: Store, patch: Patch) -> Object:
+    with _refused_for_good(patch.subresource == RESIZE):
         return await store.patch(
             patch.kind,
             patch.name,
@@ -63,21 +77,13 @@ async def _patch(store: Store, patch: Patch) -> Object:
             subresource=patch.subresource,
             strategic=patch.strategic,
         )
-    except Unauthorized:
-        raise
-    except (Forbidden, Invalid, BadRequest) as no:
-        if patch.subresource != RESIZE:
-            raise
-        raise Refused(Shortfall({}, words=str(no))) from no
 
 
 async def _create(store: Store, kind: Kind, namespace: str, obj: Fields) -> Written:
-    """A second create of our own is done already: a lost reply, or a cache that is behind.
-
-    A claim that the API server refuses (a quota, a template that asks for what cannot be) is refused as a resize is.
-    """
+    """A second create of our own is done already: a lost reply, or a cache that is behind."""
     try:
-        return Written(kind, await store.create(kind, obj, namespace))
+        with _refused_for_good(kind == RESOURCE_CLAIM):
+            return Written(kind, await store.create(kind, obj, namespace))
     except AlreadyExists:
         name = str(metadata(obj).get("name", ""))
         if not name:
@@ -89,12 +95,6 @@ async def _create(store: Store, kind: Kind, namespace: str, obj: Fields) -> Writ
         if not _is_ours(obj, there):
             raise
         return Written(kind, there)
-    except Unauthorized:
-        raise
-    except (Forbidden, Invalid, BadRequest) as no:
-        if kind != RESOURCE_CLAIM:
-            raise
-        raise Refused(Shortfall({}, words=str(no))) from no
 
 
 def _is_ours(wanted: Fields, there: Fields) -> bool:
